@@ -1,8 +1,9 @@
 """How Python enters machine code, and all that is assumed of the objects of CPython and NumPy.
 
-To Python a compiled function is a built-in one: a few instructions take the numbers and the pointers of arrays out of the arguments, as
-the macros of CPython's and NumPy's headers do, and leave the interpreter to other threads while loops run. They look at the type, dtype,
-shape and flags of each array before they use its pointer. Where objects are not as is assumed, functions are entered through `ctypes`.
+To Python a compiled function is a built-in one: machine code that all share takes the numbers and the pointers of arrays out of the
+arguments, as the macros of CPython's and NumPy's headers do, and leaves the interpreter to other threads while loops run. It looks at the
+type, dtype, shape and flags of each array before it uses its pointer. Where objects are not as is assumed, functions are entered
+through `ctypes`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import ctypes
 import struct
 import sys
 import warnings
-from collections import Counter
 from collections.abc import Callable
 from functools import cache
 
@@ -19,10 +19,9 @@ import numpy as np
 
 from ..ir.nodes import ArrayType, Type, Var
 from ..ir.values import PART, arithmetic_dtype
-from ..support.costs import SHARED_LINES
-from .llvm import ELEMENTS, number_type
+from .llvm import number_type
 
-__all__ = ["OBJECTS", "PYTHON", "code_of_entry", "entered", "immortal", "otherwise_laid_out"]
+__all__ = ["OBJECTS", "PYTHON", "code_of_enter", "code_of_slots", "entered", "immortal", "otherwise_laid_out"]
 
 FASTCALL = 0x80  # METH_FASTCALL
 #: functions of CPython that are called, with the types of their results and arguments
@@ -47,11 +46,11 @@ PYTHON = {
 OBJECTS = {
     "dualad_array": np.ndarray,
     "dualad_none": None,
+    "dualad_float": float,
     "dualad_complex": complex,
     "dualad_TypeError": TypeError,
     "dualad_IndexError": IndexError,
     "dualad_OverflowError": OverflowError,
-    **{f"dualad_{dtype}": np.dtype(dtype) for dtype in ELEMENTS},
 }
 MESSAGES = {
     "type": "a compiled function got arguments that it was not compiled for",
@@ -62,8 +61,8 @@ MESSAGES = {
 # --- the layout of objects --------------------------------------------------------------------------------------------------------
 
 HEAD = object.__basicsize__
-#: where the fields of an object and of an array stand
-OFFSETS = {"type": HEAD - 8, "data": HEAD, "ndim": HEAD + 8, "shape": HEAD + 16, "dtype": HEAD + 40, "flags": HEAD + 48}
+#: where the fields of an object, of a float and of an array stand
+OFFSETS = {"type": HEAD - 8, "float": HEAD, "data": HEAD, "ndim": HEAD + 8, "shape": HEAD + 16, "dtype": HEAD + 40, "flags": HEAD + 48}
 FLAGS = {"C_CONTIGUOUS": 0x0001, "ALIGNED": 0x0100}  # that arrays must have
 
 
@@ -80,6 +79,8 @@ def otherwise_laid_out() -> str:
         return "this Python has no global interpreter lock"
     if (sys.implementation.name, struct.calcsize("P")) != ("cpython", 8):
         return "this is not CPython of 64 bits"
+    if at(2.5, "float", ctypes.c_double) != 2.5:
+        return "floats have their numbers elsewhere"
     whole = np.arange(24.0).reshape(2, 3, 4)
     unaligned = np.frombuffer(bytes(16), np.uint8)[1:9].view(np.float64)
     examples = [whole, whole[:, ::2], whole.T, np.zeros((), np.int32), np.zeros(5, bool), unaligned]
@@ -111,16 +112,16 @@ def immortal(thing):
     return thing
 
 
-def entered(name: str, types: list[Type], address: Callable[[str], int]) -> Callable:
-    """Return the function whose parameters have these types; `address` says where the ways of `code_of_entry` are."""
+def entered(name: str, types: list[Type], slots: int, loops: bool, enter: Callable[[], int]) -> Callable:
+    """Return the function whose parameters have these types, by the addresses of its `slots` and of `enter`."""
     reason = otherwise_laid_out()
     if not reason:
-        method = immortal(Method(name.encode(), address("enter"), FASTCALL, None))
+        method = immortal(Method(name.encode(), enter(), FASTCALL, None))
         make = ctypes.pythonapi.PyCFunction_NewEx
-        make.restype, make.argtypes = ctypes.py_object, (ctypes.POINTER(Method), ctypes.c_void_p, ctypes.c_void_p)
-        return make(ctypes.byref(method), None, None)
+        make.restype, make.argtypes = ctypes.py_object, (ctypes.POINTER(Method), ctypes.py_object, ctypes.c_void_p)
+        return make(ctypes.byref(method), layout(types, slots, loops), None)
     tell(reason)
-    return by_ctypes(types, ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_char_p)(address("slots")))
+    return by_ctypes(types, ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_char_p)(slots))
 
 
 @cache
@@ -177,154 +178,215 @@ def fits(x, kind):
 
 # --- the code of each way --------------------------------------------------------------------------------------------------------
 
-#: of an array argument: its type, or a subclass; its dtype, or an equal one; its number of axes and flags; then its shape
-ARRAY = """\
-  %type.at{i} = getelementptr i8, ptr %o{i}, i64 {type}
-  %type{i} = load ptr, ptr %type.at{i}
-  %exact{i} = icmp eq ptr %type{i}, @dualad_array
-  br i1 %exact{i}, label %array{i}, label %other{i}
-other{i}:
-  %below{i} = call i32 @PyType_IsSubtype(ptr %type{i}, ptr @dualad_array)
-  %is{i} = icmp ne i32 %below{i}, 0
-  br i1 %is{i}, label %array{i}, label %unlike
-array{i}:
-  %dtype.at{i} = getelementptr i8, ptr %o{i}, i64 {dtype}
-  %dtype{i} = load ptr, ptr %dtype.at{i}
-  %same{i} = icmp eq ptr %dtype{i}, @dualad_{name}
-  br i1 %same{i}, label %numbers{i}, label %another{i}
-another{i}:
-  %equal{i} = call i32 @PyObject_RichCompareBool(ptr %dtype{i}, ptr @dualad_{name}, i32 2)
-  %alike{i} = icmp eq i32 %equal{i}, 1
-  br i1 %alike{i}, label %numbers{i}, label %unlike
-numbers{i}:
-  %ndim.at{i} = getelementptr i8, ptr %o{i}, i64 {ndim}
-  %ndim{i} = load i32, ptr %ndim.at{i}
-  %axes{i} = icmp eq i32 %ndim{i}, {axes}
-  %flags.at{i} = getelementptr i8, ptr %o{i}, i64 {flags}
-  %flags{i} = load i32, ptr %flags.at{i}
-  %needed{i} = and i32 %flags{i}, {needed}
-  %plain{i} = icmp eq i32 %needed{i}, {needed}
-  %fine{i} = and i1 %axes{i}, %plain{i}
-  br i1 %fine{i}, label %shape{i}, label %unlike
-shape{i}:
-  %shape.at{i} = getelementptr i8, ptr %o{i}, i64 {shape}
-  %lengths{i} = load ptr, ptr %shape.at{i}"""
-LENGTH = """\
-  %n.at{i}.{axis} = getelementptr i64, ptr %lengths{i}, i64 {axis}
-  %n{i}.{axis} = load i64, ptr %n.at{i}.{axis}
-  %long{i}.{axis} = icmp eq i64 %n{i}.{axis}, {n}
-  br i1 %long{i}.{axis}, label %next{i}.{axis}, label %unlike
-next{i}.{axis}:"""
-DATA = """\
-  %data.at{i} = getelementptr i8, ptr %o{i}, i64 {data}
-  %n{i} = load ptr, ptr %data.at{i}"""
+#: what a number is taken as, in the layout of a function: in place of an array's dtype
+KINDS = {"float64": 0, "float32": 0, "int64": 1, "uint64": 2, "bool": 3, "complex128": 4, "complex64": 4}
+
+#: what Python calls, compiled once: `self` is an array, the layout of a function. Numbers and pointers go into slots of 8 bytes
+ENTER = """\
+define ptr @enter_DIGEST(ptr %self, ptr %arguments, i64 %count) {{
+  %layout.at = getelementptr i8, ptr %self, i64 {data}
+  %layout = load ptr, ptr %layout.at
+  %function = load ptr, ptr %layout
+  %wanted.at = getelementptr i64, ptr %layout, i64 1
+  %wanted = load i64, ptr %wanted.at
+  %size.at = getelementptr i64, ptr %layout, i64 2
+  %size = load i64, ptr %size.at
+  %loops.at = getelementptr i64, ptr %layout, i64 3
+  %loops = load i64, ptr %loops.at
+  %first = getelementptr i64, ptr %layout, i64 4
+  %values = alloca i64, i64 %size
+  %right = icmp eq i64 %count, %wanted
+  br i1 %right, label %head, label %unlike
+head:
+  %k = phi i64 [0, %0], [%k.next, %done]
+  %kind.at = phi ptr [%first, %0], [%kind.next, %done]
+  %value = phi ptr [%values, %0], [%value.next, %done]
+  %more = icmp ult i64 %k, %count
+  br i1 %more, label %argument, label %run
+argument:
+  %o.at = getelementptr ptr, ptr %arguments, i64 %k
+  %o = load ptr, ptr %o.at
+  %kind = load i64, ptr %kind.at
+  %type.at = getelementptr i8, ptr %o, i64 {type}
+  %type = load ptr, ptr %type.at
+  switch i64 %kind, label %array [i64 0, label %float i64 1, label %signed i64 2, label %unsigned i64 3, label %bool i64 4, label %complex]
+array:
+  %exact = icmp eq ptr %type, @dualad_array
+  br i1 %exact, label %dtype, label %other
+other:
+  %below = call i32 @PyType_IsSubtype(ptr %type, ptr @dualad_array)
+  %is = icmp ne i32 %below, 0
+  br i1 %is, label %dtype, label %unlike
+dtype:
+  %dtype.at = getelementptr i8, ptr %o, i64 {dtype}
+  %found = load ptr, ptr %dtype.at
+  %dtype.wanted = inttoptr i64 %kind to ptr
+  %same = icmp eq ptr %found, %dtype.wanted
+  br i1 %same, label %numbers, label %another
+another:
+  %equal = call i32 @PyObject_RichCompareBool(ptr %found, ptr %dtype.wanted, i32 2)
+  %alike = icmp eq i32 %equal, 1
+  br i1 %alike, label %numbers, label %unlike
+numbers:
+  %axes.at = getelementptr i64, ptr %kind.at, i64 1
+  %axes = load i64, ptr %axes.at
+  %lengths.wanted = getelementptr i64, ptr %kind.at, i64 2
+  %ndim.at = getelementptr i8, ptr %o, i64 {ndim}
+  %ndim.found = load i32, ptr %ndim.at
+  %ndim = sext i32 %ndim.found to i64
+  %as.many = icmp eq i64 %ndim, %axes
+  %flags.at = getelementptr i8, ptr %o, i64 {flags}
+  %flags = load i32, ptr %flags.at
+  %needed = and i32 %flags, {needed}
+  %plain = icmp eq i32 %needed, {needed}
+  %fine = and i1 %as.many, %plain
+  br i1 %fine, label %shape, label %unlike
+shape:
+  %shape.at = getelementptr i8, ptr %o, i64 {shape}
+  %lengths = load ptr, ptr %shape.at
+  br label %axis
+axis:
+  %i = phi i64 [0, %shape], [%i.next, %length]
+  %left = icmp ult i64 %i, %axes
+  br i1 %left, label %length, label %data
+length:
+  %n.at = getelementptr i64, ptr %lengths, i64 %i
+  %n = load i64, ptr %n.at
+  %n.wanted.at = getelementptr i64, ptr %lengths.wanted, i64 %i
+  %n.wanted = load i64, ptr %n.wanted.at
+  %long = icmp eq i64 %n, %n.wanted
+  %any = icmp slt i64 %n.wanted, 0
+  %fits = or i1 %long, %any
+  %i.next = add i64 %i, 1
+  br i1 %fits, label %axis, label %unlike
+data:
+  %data.at = getelementptr i8, ptr %o, i64 {data}
+  %pointer = load ptr, ptr %data.at
+  store ptr %pointer, ptr %value
+  %behind = getelementptr i64, ptr %lengths.wanted, i64 %axes
+  br label %done
+float:
+  %own = icmp eq ptr %type, @dualad_float
+  br i1 %own, label %read, label %asked
+read:
+  %float.at = getelementptr i8, ptr %o, i64 {float}
+  %float.own = load double, ptr %float.at
+  store double %float.own, ptr %value
+  br label %number
+asked:
+  %double = call double @PyFloat_AsDouble(ptr %o)
+  store double %double, ptr %value
+  %float.bad = fcmp oeq double %double, -1.0
+  br i1 %float.bad, label %doubtful, label %number
+signed:
+  %integer = call i64 @PyLong_AsLongLong(ptr %o)
+  br label %whole
+unsigned:
+  %wrapped = call i64 @PyLong_AsUnsignedLongLongMask(ptr %o)
+  br label %whole
+bool:
+  %truth = call i32 @PyObject_IsTrue(ptr %o)
+  %true = sext i32 %truth to i64
+  br label %whole
+whole:
+  %bits = phi i64 [%integer, %signed], [%wrapped, %unsigned], [%true, %bool]
+  store i64 %bits, ptr %value
+  %whole.bad = icmp eq i64 %bits, -1
+  br i1 %whole.bad, label %doubtful, label %number
+complex:
+  %z = call ptr @PyObject_CallOneArg(ptr @dualad_complex, ptr %o)
+  %none = icmp eq ptr %z, null
+  br i1 %none, label %raised, label %parts
+parts:
+  %real = call double @PyComplex_RealAsDouble(ptr %z)
+  %imaginary = call double @PyComplex_ImagAsDouble(ptr %z)
+  call void @Py_DecRef(ptr %z)
+  store double %real, ptr %value
+  %second = getelementptr i64, ptr %value, i64 1
+  store double %imaginary, ptr %second
+  br label %number
+doubtful:
+  %error = call ptr @PyErr_Occurred()
+  %good = icmp eq ptr %error, null
+  br i1 %good, label %number, label %raised
+number:
+  %last = phi ptr [%value, %read], [%value, %asked], [%value, %whole], [%value, %doubtful], [%second, %parts]
+  %after = getelementptr i64, ptr %kind.at, i64 1
+  br label %done
+done:
+  %before = phi ptr [%last, %number], [%value, %data]
+  %kind.next = phi ptr [%after, %number], [%behind, %data]
+  %value.next = getelementptr i64, ptr %before, i64 1
+  %k.next = add i64 %k, 1
+  br label %head
+run:
+  %frees = icmp ne i64 %loops, 0
+  br i1 %frees, label %free, label %keep
+free:
+  %thread = call ptr @PyEval_SaveThread()
+  %code.free = call i64 %function(ptr %values)
+  call void @PyEval_RestoreThread(ptr %thread)
+  br label %ran
+keep:
+  %code.keep = call i64 %function(ptr %values)
+  br label %ran
+ran:
+  %code = phi i64 [%code.free, %free], [%code.keep, %keep]
+  %inside = icmp eq i64 %code, 0
+  br i1 %inside, label %end, label %outside
+outside:
+  %index = icmp eq i64 %code, 1
+  %exception = select i1 %index, ptr @dualad_IndexError, ptr @dualad_OverflowError
+  %message = select i1 %index, ptr @message_index, ptr @message_integer
+  call void @PyErr_SetString(ptr %exception, ptr %message)
+  br label %raised
+unlike:
+  call void @PyErr_SetString(ptr @dualad_TypeError, ptr @message_type)
+  br label %raised
+raised:
+  ret ptr null
+end:
+  call void @Py_IncRef(ptr @dualad_none)
+  ret ptr @dualad_none
+}}
+"""
 
 
-def code_of_entry(function, parameters: tuple[Var, ...], constants: frozenset[int]) -> str:
-    """Return the LLVM code of what Python calls: ``enter(self, arguments, count)``, or through ctypes ``slots(values) -> status``.
+def code_of_enter() -> str:
+    """Return the LLVM code of ``enter(self, arguments, count)``, which enters all functions."""
+    declared = [f"declare {result} @{name}({', '.join(kinds)})" for name, (result, *kinds) in PYTHON.items()]
+    declared += [f"@{name} = external global i8" for name in OBJECTS]
+    messages = [f'@message_{name} = internal constant [{len(m) + 1} x i8] c"{m}\\00"' for name, m in MESSAGES.items()]
+    return "\n".join([*declared, *messages, ENTER.format(needed=sum(FLAGS.values()), **OFFSETS)])
+
+
+def layout(types: list[Type], address: int, loops: bool) -> np.ndarray:
+    """Return what `enter` reads of a function: its address, its numbers of arguments and slots, whether other threads run, its types."""
+    kinds: list[int] = []
+    for kind in types:
+        array = isinstance(kind, ArrayType)
+        kinds += [id(np.dtype(kind.dtype)), len(kind.shape), *kind.shape] if array else [KINDS[arithmetic_dtype(kind)]]
+    size = len(types) + sum(not isinstance(kind, ArrayType) and arithmetic_dtype(kind) in PART for kind in types)
+    return np.array([address, len(types), size, loops, *kinds], np.int64)
+
+
+def code_of_slots(function, parameters: tuple[Var, ...], constants: frozenset[int]) -> str:
+    """Return the LLVM code of ``slots(values) -> status``, which calls a function with what stands in slots of 8 bytes.
 
     The positions in `constants` are no arguments; they are found under names of their own. DIGEST stands in all names.
     """
-    given = [i for i in range(len(parameters)) if i not in constants]
-    declared = [f"declare {result} @{name}({', '.join(kinds)})" for name, (result, *kinds) in PYTHON.items()]
-    declared += [f"@{name} = external global i8" for name in (*OBJECTS, *(f"constant_DIGEST_{i}" for i in sorted(constants)))]
-    messages = [f'@message_{name} = internal constant [{len(m) + 1} x i8] c"{m}\\00"' for name, m in MESSAGES.items()]
-    passed = ["ptr %status"]
+    declared = [f"@constant_DIGEST_{i} = external global i8" for i in sorted(constants)]
+    passed, slots, place = ["ptr %status"], ["  %status = alloca i64", "  store i64 0, ptr %status"], 0
     for i, parameter in enumerate(parameters):
-        array = isinstance(parameter.type, ArrayType)
-        passed.append(f"ptr @constant_DIGEST_{i}" if i in constants else f"{'ptr' if array else number_type(parameter.dtype)} %n{i}")
-    call = f"  call {function.result} @{function.name}({', '.join(passed)})"
-    enter = [
-        "  %status = alloca i64",
-        "  store i64 0, ptr %status",
-        f"  %right = icmp eq i64 %count, {len(given)}",
-        "  br i1 %right, label %given, label %unlike",
-        "unlike:",
-        "  call void @PyErr_SetString(ptr @dualad_TypeError, ptr @message_type)",
-        "  ret ptr null",
-        "given:",
-    ]
-    types = Counter(parameters[i].type for i in given)
-    often = [kind for kind, count in types.items() if isinstance(kind, ArrayType) and count * ARRAY.count("\n") > SHARED_LINES]
-    for place, i in enumerate(given):
-        enter += [f"  %p{i} = getelementptr ptr, ptr %arguments, i64 {place}", f"  %o{i} = load ptr, ptr %p{i}"]
-        kind = parameters[i].type
-        enter += [f"  %n{i} = call ptr @taken_{often.index(kind)}(ptr %o{i})"] if kind in often else taken(i, kind)
-    fitting = "true"
-    for i in given:
-        if parameters[i].type in often:
-            enter += [f"  %found{i} = icmp ne ptr %n{i}, null", f"  %fitting{i} = and i1 {fitting}, %found{i}"]
-            fitting = f"%fitting{i}"
-    if often:
-        enter += [f"  br i1 {fitting}, label %taken, label %unlike", "taken:"]
-    enter += [
-        "  %error = call ptr @PyErr_Occurred()",
-        "  %good = icmp eq ptr %error, null",
-        "  br i1 %good, label %run, label %raised",
-        "run:",
-        *(["  %thread = call ptr @PyEval_SaveThread()"] if function.loops else []),
-        call,
-        *(["  call void @PyEval_RestoreThread(ptr %thread)"] if function.loops else []),
-        "  %code = load i64, ptr %status",
-        "  %inside = icmp eq i64 %code, 0",
-        "  br i1 %inside, label %done, label %outside",
-        "outside:",
-        "  %index = icmp eq i64 %code, 1",
-        "  %kind = select i1 %index, ptr @dualad_IndexError, ptr @dualad_OverflowError",
-        "  %message = select i1 %index, ptr @message_index, ptr @message_integer",
-        "  call void @PyErr_SetString(ptr %kind, ptr %message)",
-        "  br label %raised",
-        "raised:",
-        "  ret ptr null",
-        "done:",
-        "  call void @Py_IncRef(ptr @dualad_none)",
-        "  ret ptr @dualad_none",
-    ]
-    slots, place = ["  %status = alloca i64", "  store i64 0, ptr %status"], 0
-    for i in given:
-        lines, count = from_slots(i, place, parameters[i].type)
+        if i in constants:
+            passed.append(f"ptr @constant_DIGEST_{i}")
+            continue
+        lines, count = from_slots(i, place, parameter.type)
         slots += lines
         place += count
-    slots += [call, "  %code = load i64, ptr %status", "  ret i64 %code"]
-    by_objects = ["define ptr @enter_DIGEST(ptr %self, ptr %arguments, i64 %count) {", *enter, "}"]
-    by_values = ["define i64 @slots_DIGEST(ptr %values) {", *slots, "}"]
-    alike = [line for k, kind in enumerate(often) for line in taken_once(k, kind)]
-    return "\n".join([*declared, *messages, *(by_values if otherwise_laid_out() else [*alike, *by_objects])])
-
-
-def taken(i, kind):
-    """Return the lines that take an argument out of an object."""
-    if isinstance(kind, ArrayType):
-        fields = {"i": i, "name": kind.dtype, "axes": len(kind.shape), "needed": sum(FLAGS.values()), **OFFSETS}
-        lengths = [LENGTH.format(i=i, axis=axis, n=n) for axis, n in enumerate(kind.shape) if n >= 0]
-        return [ARRAY.format(**fields), *lengths, DATA.format(**fields)]
-    dtype = arithmetic_dtype(kind)
-    if dtype in PART:
-        return [
-            f"  %before{i} = call ptr @PyErr_Occurred()",  # Python code must not run where an error is set
-            f"  %clear{i} = icmp eq ptr %before{i}, null",
-            f"  br i1 %clear{i}, label %converted{i}, label %raised",
-            f"converted{i}:",
-            f"  %z{i} = call ptr @PyObject_CallOneArg(ptr @dualad_complex, ptr %o{i})",  # a complex64 is not one of Python's
-            f"  %none{i} = icmp eq ptr %z{i}, null",
-            f"  br i1 %none{i}, label %raised, label %complex{i}",
-            f"complex{i}:",
-            *(f"  %{part}{i} = call double @PyComplex_{name}AsDouble(ptr %z{i})" for part, name in (("re", "Real"), ("im", "Imag"))),
-            f"  call void @Py_DecRef(ptr %z{i})",
-            *together(i, dtype),
-        ]
-    if dtype == "bool":
-        return [f"  %t{i} = call i32 @PyObject_IsTrue(ptr %o{i})", f"  %n{i} = icmp ne i32 %t{i}, 0"]
-    if dtype == "float32":
-        return [f"  %d{i} = call double @PyFloat_AsDouble(ptr %o{i})", f"  %n{i} = fptrunc double %d{i} to float"]
-    name = {"float64": "PyFloat_AsDouble", "int64": "PyLong_AsLongLong", "uint64": "PyLong_AsUnsignedLongLongMask"}[dtype]
-    return [f"  %n{i} = call {number_type(dtype)} @{name}(ptr %o{i})"]
-
-
-def taken_once(k, kind):
-    """Return the lines of a function that returns the pointer of an array of a type, and null of any other object."""
-    header = [f"define internal ptr @taken_{k}(ptr %o0) noinline {{", "  br label %given", "unlike:", "  ret ptr null", "given:"]
-    return [*header, *taken(0, kind), "  ret ptr %n0", "}"]
+        passed.append(f"{'ptr' if isinstance(parameter.type, ArrayType) else number_type(parameter.dtype)} %n{i}")
+    slots += [f"  call {function.result} @{function.name}({', '.join(passed)})", "  %code = load i64, ptr %status", "  ret i64 %code"]
+    return "\n".join([*declared, "define i64 @slots_DIGEST(ptr %values) {", *slots, "}"])
 
 
 def from_slots(i, place, kind):

@@ -15,7 +15,7 @@ from ..loops.python_calls import guarded
 from ..support.costs import LONG_CODE_BYTES
 from ..support.forks import compiler, held_across_forks
 from .cache import stored
-from .entry import OBJECTS, PYTHON, code_of_entry, entered, immortal
+from .entry import OBJECTS, PYTHON, code_of_enter, code_of_slots, entered, immortal
 from .to_llvm import translated
 
 __all__ = ["FUSES", "assembly", "compiled"]
@@ -37,33 +37,49 @@ def compiled(module: Module, name: str, constants: dict[int, np.ndarray] | None 
     """Return a function of a module as machine code; arrays in place of parameters, by position, are no arguments of what is returned."""
     constants = constants or {}
     with compiler():
-        text = code(module, name, frozenset(constants))
+        function, text = code(module, name, frozenset(constants))
         contents = [(i, hashlib.sha256(array.tobytes()).hexdigest()) for i, array in constants.items()]
-        digest = hashlib.sha256(f"{text}{contents}{TUNING}".encode()).hexdigest()[:24]
+        digest = digest_of(f"{text}{contents}")
         if digest not in made:
-            _, holder = engine()
             for i, array in constants.items():
                 binding.add_symbol(f"constant_{digest}_{i}", immortal(array).ctypes.data)
-            content = stored(digest, lambda: engine()[0].emit_object(optimised(text.replace("DIGEST", digest))))
-            holder.add_object_file(binding.ObjectFileRef.from_data(content))
             types = [parameter.type for i, parameter in enumerate(module.function(name).parameters) if i not in constants]
-            function = entered(name, types, lambda way: holder.get_function_address(f"{way}_{digest}"))
-            made[digest] = guarded(function) if "ufunc_python_" in text else function
+            found = entered(name, types, address("slots", text, digest), function.loops, enter)
+            made[digest] = guarded(found) if "ufunc_python_" in text else found
         return made[digest]
 
 
+def digest_of(text):
+    return hashlib.sha256(f"{text}{TUNING}".encode()).hexdigest()[:24]
+
+
+def address(name, text, digest):
+    """Return where a function of LLVM code is, by its name in front of the digest."""
+    _, holder = engine()
+    content = stored(digest, lambda: engine()[0].emit_object(optimised(text.replace("DIGEST", digest))))
+    holder.add_object_file(binding.ObjectFileRef.from_data(content))
+    return holder.get_function_address(f"{name}_{digest}")
+
+
+@cache
+def enter():
+    """Return the address of what Python calls to enter any function."""
+    text = code_of_enter()
+    return address("enter", text, digest_of(text))
+
+
 def code(module, name, constants=frozenset()):
-    """Return the LLVM code of a function and of how it is entered; DIGEST stands in its names."""
+    """Return the translation of a function, and its LLVM code with that of how it is entered; DIGEST stands in its names."""
     function, text = translated(module, name, FUSES)
-    for symbol, address in function.module.symbols.items():
-        binding.add_symbol(symbol, address)
-    return f"{text}\n{code_of_entry(function, module.function(name).parameters, constants)}"
+    for symbol, place in function.module.symbols.items():
+        binding.add_symbol(symbol, place)
+    return function, f"{text}\n{code_of_slots(function, module.function(name).parameters, constants)}"
 
 
 def assembly(module: Module, name: str) -> str:
     """Return the assembly of what `compiled` makes."""
     with compiler():
-        return engine()[0].emit_assembly(optimised(code(module, name)))
+        return engine()[0].emit_assembly(optimised(code(module, name)[1]))
 
 
 @cache

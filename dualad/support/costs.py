@@ -81,8 +81,7 @@ SLOW_SOURCE_LINES = 50_000
 #: expressions of a function, beyond which it is cut into pieces of so many (the gradient of 300 array operations: 58 s and 378 MB off,
 #: 14 s and 183 MB)
 LONG_FUNCTION = 2000
-#: lines of LLVM code that the copies of a kernel, or the checks of arguments of one type, may take; else they share a function (the same:
-#: 18 s off, 14; it runs as long)
+#: lines of LLVM code that the copies of a kernel may take; else they share a function (the same: 18 s off, 14; it runs as long)
 SHARED_LINES = 3000
 #: bytes of LLVM code that is optimised less (the same: 12.3 s off, 9.8; it runs as long)
 LONG_CODE_BYTES = 1 << 20

@@ -26,6 +26,7 @@ POSIX = pytest.mark.skipif(not trusted.POSIX, reason="owners and rights are POSI
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
+    machine.enter()  # which all functions share
     monkeypatch.setenv("DUALAD_CACHE_DIR", str(tmp_path / "own"))
     monkeypatch.setattr(cache.Surveys, "room", 0)
     cache.warn_once.cache_clear()
@@ -192,12 +193,12 @@ print(f(np.arange(5.0)), len(made))
 
 
 def test_two_processes(folder):
-    """Two at once, and one after them, which compiles nothing."""
+    """Two at once, which compile how functions are entered and one function, and one after them, which compiles nothing."""
     together = [run(PROGRAM) for _ in range(2)]
     outs = [process.communicate(timeout=120)[0].split() for process in together]
     last = run(PROGRAM).communicate(timeout=120)[0].split()
     assert outs[0][0] == outs[1][0] == last[0] == str(np.sum(np.tanh(np.arange(5.0)) * np.arange(5.0)))
-    assert "1" in (outs[0][1], outs[1][1]) and last[1] == "0"
+    assert 2 <= int(outs[0][1]) + int(outs[1][1]) <= 4 and last[1] == "0"
 
 
 def test_results_keep_the_memory_layout():
