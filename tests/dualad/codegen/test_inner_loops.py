@@ -402,7 +402,7 @@ assert "called" not in f.explain(x)
 def test_machine_code_on_disk_finds_the_loops_of_another_process(tmp_path):
     environment = {**os.environ, "DUALAD_CACHE_DIR": str(tmp_path / "cache")}
     outs = [subprocess.run([sys.executable, "-c", CACHED], env=environment, capture_output=True, text=True) for _ in range(2)]
-    assert [out.stderr for out in outs] == ["", ""] and outs[0].stdout.count("made") == 1 and not outs[1].stdout
+    assert [out.stderr for out in outs] == ["", ""] and outs[0].stdout.count("made") == 2 and not outs[1].stdout  # how it is entered is one
 
 
 def test_machine_code_is_of_one_version(monkeypatch):
