@@ -363,10 +363,13 @@ def code_of_enter() -> str:
 def layout(types: list[Type], address: int, loops: bool) -> np.ndarray:
     """Return what `enter` reads of a function: its address, its numbers of arguments and slots, whether other threads run, its types."""
     kinds: list[int] = []
+    size = len(types)
     for kind in types:
-        array = isinstance(kind, ArrayType)
-        kinds += [id(np.dtype(kind.dtype)), len(kind.shape), *kind.shape] if array else [KINDS[arithmetic_dtype(kind)]]
-    size = len(types) + sum(not isinstance(kind, ArrayType) and arithmetic_dtype(kind) in PART for kind in types)
+        if isinstance(kind, ArrayType):
+            kinds += [id(np.dtype(kind.dtype)), len(kind.shape), *kind.shape]
+        else:
+            kinds.append(KINDS[arithmetic_dtype(kind)])
+            size += arithmetic_dtype(kind) in PART  # a complex number takes two
     return np.array([address, len(types), size, loops, *kinds], np.int64)
 
 
