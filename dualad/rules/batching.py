@@ -14,7 +14,7 @@ from ..support.costs import LIBRARY_PRODUCTS_EAGER
 from .calling import signature
 from .names import np
 
-__all__ = ["aligned", "derived_form"]
+__all__ = ["aligned", "derived_form", "of_columns"]
 
 
 def aligned(t, ndim):
@@ -195,6 +195,20 @@ def einsum_form(fn, args, kwargs, batched):
 def operations(terms, operands):
     """Return how many products an einsum sums."""
     return prod({c: n for term, x in zip(terms, operands, strict=True) for c, n in zip(term, x.shape, strict=True)}.values())
+
+
+def of_columns(at):
+    """Make the form of a function that takes each column of a matrix, its argument at a position, alone: it gets all columns at once."""
+
+    def form(fn, args, kwargs, batched):
+        if batched != {at}:
+            return NotImplemented
+        x = args[at]
+        count, n, *rest = x.shape
+        wide = fn(*args[:at], np.reshape(np.moveaxis(x, 0, 1), (n, -1)), *args[at + 1 :], **kwargs)
+        return np.moveaxis(np.reshape(wide, (wide.shape[0], count, *rest)), 1, 0)
+
+    return form
 
 
 def solve_form(fn, args, kwargs, batched):

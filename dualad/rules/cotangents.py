@@ -9,6 +9,7 @@ import numpy as np
 __all__ = [
     "FLOAT",
     "Abstract",
+    "any_traced",
     "is_complex",
     "is_symbolic",
     "like_primal",
@@ -68,6 +69,11 @@ def is_complex(x) -> bool:
     """Return whether `x` (number, array, traced or `Abstract`) has a complex dtype."""
     dtype = getattr(x, "dtype", None)
     return issubclass(type(x), complex) if dtype is None else dtype.kind == "c"
+
+
+def any_traced(x) -> bool:
+    """Return whether `x` is traced, or nested lists and tuples hold a traced value."""
+    return any(map(any_traced, x)) if type(x) in (list, tuple) else hasattr(type(x), "__dualad_apply__")
 
 
 def is_symbolic(x) -> bool:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from .constants import named
 from .kinds import composite
-from .layout import as_array
 from .memory import in_order
 from .names import np
-from .shapes import zeros_of_shape
+from .shapes import as_array, zeros_of_shape
 
 
 def lift(like, plain):

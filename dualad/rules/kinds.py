@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .cotangents import Abstract, is_complex, ndim_of, restore_axes, shape_of, spread_out, unbroadcast
+from .cotangents import Abstract, any_traced, is_complex, ndim_of, restore_axes, shape_of, spread_out, unbroadcast
 from .partials import ANS, FIRST, MINUS_ONE, ONE, SECOND, one_over
 from .primitives import primitive, strong_multiply
 from .rows import (
@@ -49,6 +49,7 @@ __all__ = [
     "Elementwise",
     "Refused",
     "Row",
+    "any_traced",
     "bilinear",
     "composite",
     "constant",

@@ -17,19 +17,10 @@ from .indexing import cast, is_traced, scatter
 from .kinds import composite, elementwise, is_complex, joined, linear
 from .memory import as_plain_array, in_order
 from .names import np
-from .shapes import abstract_of, clamp_high, clamp_inside, clamp_low, positions
+from .shapes import abstract_of, as_array, clamp_high, clamp_inside, clamp_low, positions
 
 NO = np._NoValue
 windows = np.lib.stride_tricks.sliding_window_view
-
-
-def as_array(x):
-    """Return numbers, nested lists or object arrays of numbers, plain or traced, as one array."""
-    x = list(x) if issubclass(type(x), np.ndarray) and x.dtype == object and x.ndim else x
-    if not isinstance(x, list | tuple):
-        return x if hasattr(x, "ndim") else np.asarray(x)
-    rows = [as_array(row) for row in x]
-    return np.stack(rows) if any(hasattr(row, "__dualad_apply__") for row in rows) else np.asarray(x)
 
 
 def back(g, places, x):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from .calculus import convolve_full
 from .indexing import cast
 from .kinds import composite
-from .layout import as_array
 from .names import np
+from .shapes import as_array
 
 
 def coefficients(p):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .constants import evaluate
 from .kinds import composite, elementwise, primitive
-from .layout import as_array
 from .names import np
+from .shapes import as_array
 
 scimath = np.lib.scimath
 

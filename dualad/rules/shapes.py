@@ -23,7 +23,7 @@ from .batching import (
     transpose_form,
 )  # fmt: skip
 from .constants import evaluate
-from .cotangents import is_symbolic
+from .cotangents import any_traced, is_symbolic
 from .indexing import getitem, scatter, stated
 from .kinds import (
     Abstract,
@@ -229,7 +229,7 @@ def pad(x, pad_width, mode="constant", **options):
         widths = tuple((int(before), int(after)) for before, after in widths)
     if not widths:
         return np.copy(x)
-    if mode == "constant" and not holds_traced(options.get("constant_values")):
+    if mode == "constant" and not any_traced(options.get("constant_values")):
         return surround(x, widths, **options)
     if callable(mode):
         raise TypeError("numpy.pad: a function as mode= has no derivative rule in dualad: write into np.zeros_like(x, shape=...)")
@@ -244,20 +244,17 @@ def per_axis(setting, ndim):
     """Return, for each axis, what holds before and after: given once, as a pair, or for each axis."""
     if setting is None or ndim_of(setting) == 0:
         return [(setting, setting)] * ndim
-    setting = np.broadcast_to(stacked(setting), (ndim, 2))
+    setting = np.broadcast_to(as_array(setting), (ndim, 2))
     return [(setting[i, 0], setting[i, 1]) for i in range(ndim)]
 
 
-def stacked(numbers):
-    """Return nested lists of numbers, plain or traced, as one array."""
-    if hasattr(numbers, "dtype"):
-        return numbers
-    return np.stack([stacked(part) for part in numbers]) if isinstance(numbers, list | tuple) else np.asarray(numbers)
-
-
-def holds_traced(numbers):
-    """Return whether nested lists of numbers hold a traced one."""
-    return any(map(holds_traced, numbers)) if isinstance(numbers, list | tuple) else hasattr(numbers, "__dualad_apply__")
+def as_array(x):
+    """Return numbers, nested lists or object arrays of numbers, plain or traced, as one array."""
+    x = list(x) if issubclass(type(x), np.ndarray) and x.dtype == object and x.ndim else x
+    if not isinstance(x, list | tuple):
+        return x if hasattr(x, "ndim") else np.asarray(x)
+    rows = [as_array(row) for row in x]
+    return np.stack(rows) if any_traced(rows) else np.asarray(x)
 
 
 def padded(x, axis, width, mode, reflect_type, sides):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .batching import of_columns
 from .kinds import linear, primitive
 
 __all__ = ["is_sparse", "sparse_matmul", "times_sparse"]
@@ -34,12 +35,9 @@ def sparse_matmul(a, b):
 
 def times_sparse_form(fn, args, kwargs, batched):
     x, matrix = args
-    if np.ndim(x) == 2:
-        ans = np.transpose(fn(np.transpose(x), matrix))
-        return ans[:, 0] if matrix.shape[0] == 1 and not np.ndim(matrix @ np.zeros(matrix.shape[1])) else ans
-    count, n, m = x.shape
-    wide = fn(np.reshape(np.moveaxis(x, 0, 1), (n, count * m)), matrix)
-    return np.moveaxis(np.reshape(wide, (-1, count, m)), 1, 0)
+    ans = of_columns(0)(fn, args, kwargs, batched)
+    number = np.ndim(x) == 2 and matrix.shape[0] == 1 and not np.ndim(matrix @ np.zeros(matrix.shape[1]))
+    return ans[:, 0] if number else ans
 
 
 # fmt: off

@@ -8,9 +8,9 @@ from .constants import evaluate, named
 from .cotangents import is_symbolic, notes_tests
 from .indexing import cast, scatter, stated
 from .kinds import Abstract, composite, constant, primitive
-from .layout import as_array
 from .names import np
 from .reductions import flat_sqrt, fold, given
+from .shapes import as_array
 
 NO = np._NoValue
 

@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse as sp
 
-from ..kinds import bilinear, primitive, shape_of
+from ..batching import of_columns
+from ..kinds import any_traced, bilinear, primitive, shape_of
 from ..linalg import mT
-from ..sparse import is_sparse, times_sparse, times_sparse_form
+from ..shapes import as_array
+from ..sparse import is_sparse, times_sparse
 
-__all__ = ["CALLED", "FUNCTIONS", "Entries", "product", "share_of_entries", "traced", "transposed", "with_entries"]
-
-
-def traced(x: Any) -> bool:
-    return hasattr(type(x), "__dualad_apply__")
+__all__ = ["CALLED", "FUNCTIONS", "Entries", "product", "share_of_entries", "with_entries"]
 
 
 # --- primitives: the places of the entries are those of a plain matrix in csr or csc format ---------------------------------------------
@@ -24,11 +22,6 @@ def traced(x: Any) -> bool:
 def with_entries(data, places, copy=False):
     """Return a matrix; SciPy's solvers sort entries in place, and add up those at one place, so they are given a copy."""
     return type(places)((data, places.indices, places.indptr), shape=places.shape, copy=copy)
-
-
-def transposed(places):
-    """Return the places of the transpose, with the entries in the same order."""
-    return places.T
 
 
 @primitive
@@ -42,12 +35,6 @@ def share_of_entries(g, x, places):
     at = places.tocoo()
     share = g[at.row] * x[at.col]
     return share if len(shape_of(share)) == 1 else np.sum(share, axis=1)
-
-
-def product_form(fn, args, kwargs, batched):
-    if batched != {1}:
-        return NotImplemented
-    return times_sparse_form(lambda x, places: fn(args[0], x, places=places), (args[1], kwargs["places"]), {}, {0})
 
 
 # --- matrices ---------------------------------------------------------------------------------------------------------------------------
@@ -75,14 +62,14 @@ class Entries:
 
     @property
     def T(self) -> Entries:
-        return Entries(self.data, transposed(self.places))
+        return Entries(self.data, self.places.T)
 
     def __matmul__(self, x: Any) -> Any:
         if is_sparse(x) or isinstance(x, Entries):
             raise TypeError(
                 "a sparse matrix with traced entries times a sparse matrix: multiply arrays by one after the other, a @ (b @ x)"
             )
-        x = x if traced(x) else np.asarray(x)
+        x = as_array(x)
         if len(shape_of(x)) not in (1, 2) or shape_of(x)[0] != self.shape[1]:
             raise ValueError(f"a sparse matrix of shape {self.shape} times an array of shape {shape_of(x)}: the dimensions do not match")
         return product(self.data, x, places=self.places)
@@ -116,14 +103,13 @@ def entries(kind: type, given: tuple, shape: tuple | None) -> Entries:
     """Return a matrix of traced data, given as SciPy takes plain ones: (data, indices, indptr) or (data, (rows, columns))."""
     if len(given) == 3:
         data, indices, indptr = given
-        return Entries(data, kind((np.ones(len(indices)), indices, indptr), shape=shape))
+        return Entries(data, kind((np.ones(len(indices)), indices, indptr), shape=shape, copy=True))
     data, (rows, columns) = given
-    rows, columns = np.asarray(rows), np.asarray(columns)
-    shape = (int(rows.max()) + 1, int(columns.max()) + 1) if shape is None else shape
-    outer, inner = (rows, columns) if "csr" in kind.__name__ else (columns, rows)
-    order = np.lexsort((inner, outer))
-    counts = np.bincount(outer, minlength=shape[0] if outer is rows else shape[1])
-    return Entries(data[order], kind((np.ones(len(order)), inner[order], np.concatenate([[0], np.cumsum(counts)])), shape=shape))
+    places = kind((np.ones(len(rows)), (rows, columns)), shape=shape)
+    by_kind = [rows, columns] if "csr" in kind.__name__ else [columns, rows]
+    order = np.unique(by_kind, axis=1, return_inverse=True)[1].ravel()
+    adding = sp.csr_array((np.ones(len(order), data.dtype), (order, np.arange(len(order)))))  # those at one place
+    return Entries(times_sparse(data, adding), places)
 
 
 def kind_of(name: str) -> Any:
@@ -137,15 +123,15 @@ def kind_of(name: str) -> Any:
 
     class Made(scipys, metaclass=Kind):
         def __new__(cls, arg1: Any = None, shape: Any = None, *args: Any, **kwargs: Any) -> Any:
-            if type(arg1) is tuple and traced(arg1[0]):
+            if type(arg1) is tuple and any_traced(arg1[0]):
                 return entries(scipys, arg1, shape)
             return super().__new__(cls)
 
         def __matmul__(self, x: Any) -> Any:
-            return times_sparse(x, self) if traced(x) else super().__matmul__(x)
+            return times_sparse(x, self) if any_traced(x) else super().__matmul__(x)
 
         def dot(self, x: Any) -> Any:
-            return self @ x if traced(x) else super().dot(x)
+            return self @ x if any_traced(x) else super().dot(x)
 
         def transpose(self, axes: Any = None, copy: bool = False) -> Any:
             made = super().transpose(axes, copy)
@@ -154,7 +140,7 @@ def kind_of(name: str) -> Any:
         if name.endswith("matrix"):
 
             def __mul__(self, x: Any) -> Any:
-                return self @ x if traced(x) and shape_of(x) else super().__mul__(x)
+                return self @ x if any_traced(x) and shape_of(x) else super().__mul__(x)
 
     Made.__name__ = Made.__qualname__ = name
     Made.__module__, Made.__doc__ = "dualad.scipy.sparse", scipys.__doc__
@@ -167,7 +153,7 @@ CALLED = "the library does it faster than a loop"
 
 # fmt: off
 bilinear(product, lambda g, data, x, *, places: share_of_entries(g, x, places),
-         lambda g, data, x, *, places: product(data, g, places=transposed(places)), batch=product_form, called=CALLED)
+         lambda g, data, x, *, places: product(data, g, places=places.T), batch=of_columns(1), called=CALLED)
 # fmt: on
 KINDS: dict[str, Any] = {name: kind_of(name) for name in ("csr_array", "csc_array", "csr_matrix", "csc_matrix")}
 FUNCTIONS = KINDS

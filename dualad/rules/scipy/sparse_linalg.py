@@ -8,9 +8,11 @@ import numpy as np
 from scipy import sparse as sp
 from scipy.sparse import linalg as spl
 
-from ..kinds import explicit, linear, primitive, shape_of
+from ..batching import of_columns
+from ..kinds import any_traced, explicit, linear, primitive, shape_of
+from ..shapes import as_array
 from ..sparse import is_sparse
-from .sparse import CALLED, Entries, product, share_of_entries, traced, transposed, with_entries
+from .sparse import CALLED, Entries, product, share_of_entries, with_entries
 
 __all__ = ["FUNCTIONS"]
 
@@ -24,17 +26,8 @@ def solved(data, b, places, options):
     return spl.spsolve(with_entries(data, places, copy=True), b, **dict(options))
 
 
-def solved_form(fn, args, kwargs, batched):
-    data, b, *rest = args
-    if batched != {1}:
-        return NotImplemented
-    count, n = b.shape[:2]
-    wide = fn(data, np.reshape(np.moveaxis(b, 0, 1), (n, -1)), *rest)
-    return np.moveaxis(np.reshape(wide, (n, count, *b.shape[2:])), 1, 0)
-
-
 def solved_by_b(g, ans, data, b, places, options):
-    return solved(data, g, transposed(places), options)
+    return solved(data, g, places.T, options)
 
 
 def solved_by_entries(g, ans, data, b, places, options):
@@ -45,12 +38,6 @@ def solved_by_entries(g, ans, data, b, places, options):
 def solved_by_factors(b, factors, trans):
     """Return the solution by the LU factors of a constant matrix."""
     return factors.solve(b, trans)
-
-
-def factors_form(fn, args, kwargs, batched):
-    b, *rest = args
-    wide = fn(np.reshape(np.moveaxis(b, 0, 1), (b.shape[1], -1)), *rest)
-    return np.moveaxis(np.reshape(wide, (b.shape[1], b.shape[0], *b.shape[2:])), 1, 0)
 
 
 # --- what SciPy calls them ----------------------------------------------------------------------------------------------------------
@@ -65,13 +52,13 @@ def split(a: Any, name: str, b: Any) -> tuple:
     else:
         places = a if is_sparse(a) and a.format in ("csr", "csc") else sp.csc_array(a)
         data = places.data
-    b = b if traced(b) else np.asarray(b)
+    b = as_array(b)
     return data, places, np.reshape(b, (-1,)) if len(shape_of(b)) == 2 and shape_of(b)[1] == 1 else b
 
 
 def spsolve(A: Any, b: Any, permc_spec: str | None = None, use_umfpack: bool = True) -> Any:
     """``scipy.sparse.linalg.spsolve``, with derivatives by b, and by the entries of a matrix made of traced data."""
-    if not traced(b) and not isinstance(A, Entries):
+    if not any_traced(b) and not isinstance(A, Entries):
         return spl.spsolve(A, b, permc_spec, use_umfpack)
     data, places, b = split(A, "spsolve", b)
     return solved(data, b, places, (("permc_spec", permc_spec), ("use_umfpack", use_umfpack)))
@@ -87,7 +74,7 @@ class Factors:
         return getattr(self.scipys, name)
 
     def solve(self, rhs: Any, trans: str = "N") -> Any:
-        if not traced(rhs):
+        if not any_traced(rhs):
             return self.scipys.solve(rhs, trans)
         if trans == "H":
             return np.conj(solved_by_factors(np.conj(rhs), self.scipys, "T"))
@@ -113,8 +100,8 @@ explicit(solved,
          (lambda t, ans, data, b, places, options: -solved(data, product(t, ans, places=places), places, options),
           lambda t, ans, data, b, places, options: solved(data, t, places, options)),
          (solved_by_entries, solved_by_b),
-         argnums=(0, 1), batch=solved_form, called=CALLED)
-linear(solved_by_factors, lambda g, b, factors, trans: solved_by_factors(g, factors, "T" if trans == "N" else "N"), batch=factors_form,
+         argnums=(0, 1), batch=of_columns(1), called=CALLED)
+linear(solved_by_factors, lambda g, b, factors, trans: solved_by_factors(g, factors, "T" if trans == "N" else "N"), batch=of_columns(0),
        called=CALLED)
 # fmt: on
 FUNCTIONS = {"spsolve": spsolve, "splu": splu, "factorized": factorized}

@@ -13,6 +13,7 @@ from scipy import interpolate as si
 from scipy.sparse import coo_array, csc_array, vstack
 from scipy.sparse.linalg import splu
 
+from ..batching import of_columns
 from ..constants import stopped
 from ..indexing import getitem
 from ..kinds import linear, ndim_of, shape_of
@@ -127,11 +128,7 @@ def solve(b, matrix, transposed=False):
 
 
 solved: Any = named(solve, "scipy.interpolate.make_interp_spline")
-linear(
-    solved,
-    lambda g, b, matrix, transposed=False: solved(g, matrix, not transposed),
-    batch=lambda fn, args, kwargs, batched: np.moveaxis(fn(np.moveaxis(args[0], 0, -1), *args[1:], **kwargs), -1, 0),
-)
+linear(solved, lambda g, b, matrix, transposed=False: solved(g, matrix, not transposed), batch=of_columns(0))
 
 
 # --- cubic polynomials --------------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from scipy import stats
 from ..constants import stopped
 from ..cotangents import FLOAT
 from ..decompositions import triangle
-from ..kinds import shape_of
+from ..kinds import any_traced, shape_of
 from ..primitives import all_finite
 from .entering import by_body, by_partials, positional, shortened
 
@@ -425,8 +425,7 @@ of_traced = by_body(correlated, pearsonr, "scipy.stats.pearsonr")
 
 @wraps(stats.pearsonr)
 def pearson(x, y, **kwargs):
-    traced = any(hasattr(type(part), "__dualad_apply__") for part in (x, y))
-    return (of_traced if traced else stats.pearsonr)(x, y, **kwargs)
+    return (of_traced if any_traced((x, y)) else stats.pearsonr)(x, y, **kwargs)
 
 
 STATISTICS["pearsonr"] = pearson
