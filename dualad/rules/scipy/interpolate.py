@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from scipy import interpolate as si
 
 from ..constants import stopped
 from ..indexing import getitem
-from ..kinds import composite, ndim_of, shape_of
+from ..kinds import any_traced, composite, ndim_of, shape_of
+from ..shapes import as_array
 from . import splines
 from .entering import by_body, named
 
@@ -25,33 +27,29 @@ __all__ = ["FUNCTIONS"]
 FUNCTIONS: dict[str, Any] = {}
 
 
-def traced(x: Any) -> bool:
-    return hasattr(type(x), "__dualad_apply__") or (type(x) in (list, tuple) and any(map(traced, x)))
-
-
 copied: Any = named(np.copy, "scipy.interpolate.copied")
 composite(copied, np.copy)
 
 
 def settled(x: Any) -> Any:
     """Return copies of traced arrays, which their owners may write: a plain one of a buffer in which nothing traced is."""
-    if not traced(x):
+    if not any_traced(x):
         return x
     return type(x)(map(settled, x)) if type(x) in (list, tuple) else copied(x)
 
 
 def packed(x: Any) -> Any:
     """Return traced values in lists as one array, and a copy of an array."""
-    return np.stack(list(map(packed, x))) if traced(x) and type(x) in (list, tuple) else settled(x)
+    return settled(as_array(x)) if any_traced(x) else x
 
 
 def places(x: Any) -> Any:
-    return packed(x) if traced(x) else np.asarray(x, float)
+    return packed(x) if any_traced(x) else np.asarray(x, float)
 
 
 def like(x: Any) -> Any:
     """Return a plain array that stands for a traced one where SciPy looks at shapes."""
-    return np.zeros(shape_of(x), complex if x.dtype.kind == "c" else float) if traced(x) else x
+    return np.zeros(shape_of(x), complex if x.dtype.kind == "c" else float) if any_traced(x) else x
 
 
 class Interpolant:
@@ -72,82 +70,123 @@ def fix(fn: Callable, name: str, body: Callable) -> Callable:
     return by_body(fn, body, f"scipy.interpolate.{name}")
 
 
-def called(scipys: Any, args: tuple, kwargs: dict[str, Any], places: tuple[str, ...]) -> dict[str, Any]:
-    """Return the arguments of a call by name, those with values packed; traced others are refused."""
+def called(scipys: Any, args: tuple, kwargs: dict[str, Any], places: tuple[str, ...]) -> tuple[dict[str, Any], Any]:
+    """Return the arguments of a call by name, those with values packed, and what SciPy makes of them; traced others are refused."""
     bound = inspect.signature(scipys).bind(*args, **kwargs)
     bound.apply_defaults()
     given = {name: packed(x) if name in places else settled(x) for name, x in bound.arguments.items()}
     for name, x in given.items():
-        if traced(x) and name not in places:
+        if any_traced(x) and name not in places:
             raise TypeError(
                 f"scipy.interpolate.{scipys.__name__} has no derivative with respect to its argument {name!r}: pass a plain value there "
                 f"(dualad.primal)"
             )
-    return given
+    return given, scipys(**{name: like(x) for name, x in given.items()})
 
 
-# --- piecewise polynomials ----------------------------------------------------------------------------------------------------------
+# --- piecewise polynomials, and splines: of knots, coefficients and a degree, which says nothing of polynomials -----------------------
 
 
-def poly(c, knots, extrapolate, axis):
-    return si.PPoly.construct_fast(c, knots, extrapolate, axis)
+def rows(name: str, build: Callable, evaluate: Callable, lower: Callable, lift: Callable) -> SimpleNamespace:
+    """Enter what a class of SciPy's does: bodies evaluate it, and return knots, coefficients and degree of derivative and integral."""
+
+    def changed(method: str, body: Callable) -> Callable:
+        value = lambda t, c, k, nu: parts(getattr(build(t, c, k), method)(nu))[1]
+        return fix(value, f"{name}.{method}", lambda t, c, k, nu: body(t, c, k, nu)[1])
+
+    def integral(t, c, k, a, b, extrapolate):
+        if extrapolate == "periodic":
+            raise NotImplementedError("integrate has no derivative where the interpolant is periodic: integrate within one period")
+        if not extrapolate:
+            a, b = (np.clip(end, t[k], t[-k - 1]) for end in (a, b))
+        primitive = lift(t, c, k, 1)
+        return evaluate(*primitive, b) - evaluate(*primitive, a)
+
+    return SimpleNamespace(
+        build=build,
+        evaluated=fix(lambda t, c, k, x, nu, extrapolate, axis: build(t, c, k, extrapolate, axis)(x, nu), name, evaluate),
+        derivative=changed("derivative", lower),
+        antiderivative=changed("antiderivative", lift),
+        integrate=fix(lambda t, c, k, a, b, extrapolate: build(t, c, k, extrapolate).integrate(a, b), f"{name}.integrate", integral),
+    )
 
 
-def integral(primitive, a, b, first, last, extrapolate):
-    """Return a definite integral by its primitive function."""
-    if extrapolate == "periodic":
-        raise NotImplementedError("integrate has no derivative where the interpolant is periodic: integrate within one period")
-    if not extrapolate:
-        a, b = (np.clip(end, first, last) for end in (a, b))
-    return primitive(b) - primitive(a)
-
-
-def polynomial_integral(c, knots, a, b, extrapolate):
-    whole = splines.antiderivative(c, knots, 1)
-    return integral(lambda x: splines.piecewise(whole, knots, x), a, b, knots[0], knots[-1], extrapolate)
-
-
-evaluated = fix(lambda c, knots, x, nu, extrapolate, axis: poly(c, knots, extrapolate, axis)(x, nu), "PPoly", splines.piecewise)
-raised = fix(lambda c, knots, nu: poly(c, knots, True, 0).antiderivative(nu).c, "PPoly.antiderivative", splines.antiderivative)
-integrated = fix(lambda c, knots, a, b, extrapolate: poly(c, knots, extrapolate, 0).integrate(a, b), "PPoly.integrate", polynomial_integral)
+def parts(made: Any) -> tuple:
+    """Return knots, coefficients and degree of what is SciPy's; of a spline without the zeros behind the coefficients."""
+    if isinstance(made, si.BSpline):
+        return made.t, made.c[: len(made.t) - made.k - 1], made.k
+    return made.x, made.c, 0
 
 
 class Piecewise(Interpolant):
+    """What knots, coefficients and a degree say."""
+
+    rows: SimpleNamespace
+
+    def hold(self, t: Any, c: Any, k: int, extrapolate: Any, axis: int) -> Any:
+        self.t, self.c, self.k, self.extrapolate, self.axis = t, c, k, extrapolate, axis
+        if not any_traced(c):
+            self.made = self.rows.build(t, c, k, extrapolate, axis)
+        return self
+
+    def another(self, name: str, nu: int) -> Any:
+        """Return a derivative or an integral; SciPy's own tells its knots."""
+        made = getattr(self.rows.build(self.t, like(self.c), self.k, self.extrapolate, self.axis), name)(nu)
+        (t, _, k), kind = parts(made), BSpline if isinstance(self, BSpline) else Polynomials
+        c = getattr(self.rows, name)(self.t, self.c, self.k, nu)
+        return object.__new__(kind).hold(t, c, k, made.extrapolate, self.axis)
+
+    def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+        extrapolate = self.extrapolate if extrapolate is None else extrapolate
+        return self.rows.evaluated(self.t, self.c, self.k, places(x), nu, extrapolate, self.axis)
+
+    def derivative(self, nu: int = 1) -> Any:
+        return self.antiderivative(-nu) if nu < 0 else self.another("derivative", nu)
+
+    def antiderivative(self, nu: int = 1) -> Any:
+        return self.derivative(-nu) if nu < 0 else self.another("antiderivative", nu)
+
+    def integrate(self, a: Any, b: Any, extrapolate: Any = None) -> Any:
+        return self.rows.integrate(self.t, self.c, self.k, a, b, self.extrapolate if extrapolate is None else extrapolate)
+
+
+class Polynomials(Piecewise):
     """Polynomials between knots, by coefficients whose first two axes are the powers and the pieces."""
 
     title = "scipy.interpolate.PPoly"
-
-    def hold(self, c: Any, knots: Any, extrapolate: Any, axis: int) -> Piecewise:
-        self.c, self.x, self.extrapolate, self.axis = c, knots, extrapolate, axis
-        if not traced(c):
-            self.made = poly(c, knots, extrapolate, axis)
-        return self
-
-    def another(self, c: Any, extrapolate: Any) -> Piecewise:
-        return Piecewise().hold(c, self.x, extrapolate, self.axis)
-
-    def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
-        return evaluated(self.c, self.x, places(x), nu, self.extrapolate if extrapolate is None else extrapolate, self.axis)
-
-    def derivative(self, nu: int = 1) -> Piecewise:
-        if nu < 0:
-            return self.antiderivative(-nu)
-        order = shape_of(self.c)[0] - 1
-        if nu > order:
-            return self.another(0.0 * self.c[:1], self.extrapolate)
-        factors = np.array([float(np.prod(np.arange(p, p - nu, -1))) for p in range(order, nu - 1, -1)])
-        return self.another(self.c[: order + 1 - nu] * splines.column(factors, self.c), self.extrapolate)
-
-    def antiderivative(self, nu: int = 1) -> Piecewise:
-        if nu <= 0:
-            return self.derivative(-nu)
-        return self.another(raised(self.c, self.x, nu), self.extrapolate is True)
-
-    def integrate(self, a: Any, b: Any, extrapolate: Any = None) -> Any:
-        return integrated(self.c, self.x, a, b, self.extrapolate if extrapolate is None else extrapolate)
+    rows = rows(
+        "PPoly",
+        lambda t, c, k, extrapolate=True, axis=0: si.PPoly.construct_fast(c, t, extrapolate, axis),
+        splines.piecewise,
+        splines.lowered,
+        splines.antiderivative,
+    )
+    x = property(lambda self: self.t)
 
 
-def of_values(scipys: Any, body: Callable, *places: str) -> type[Piecewise]:
+class BSpline(Piecewise):
+    rows = rows(
+        "BSpline",
+        lambda t, c, k, extrapolate=True, axis=0: si.BSpline.construct_fast(t, c, k, extrapolate, axis),
+        splines.b_spline,
+        splines.differentiated,
+        splines.integrated,
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        given, made = called(si.BSpline, args, kwargs, ("c",))
+        self.hold(made.t, first(given["c"], made.axis) if any_traced(given["c"]) else made.c, made.k, made.extrapolate, made.axis)
+
+    @staticmethod
+    def construct_fast(t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0) -> BSpline:
+        return object.__new__(BSpline).hold(t, c, k, extrapolate, axis)
+
+    @property
+    def tck(self) -> tuple:
+        return self.t, self.c, self.k
+
+
+def of_values(scipys: Any, body: Callable, *places: str) -> type:
     """Return the class of piecewise polynomials through values; `body` gives the coefficients of all arguments but `extrapolate`."""
 
     def plain(**given):
@@ -155,15 +194,13 @@ def of_values(scipys: Any, body: Callable, *places: str) -> type[Piecewise]:
 
     coefficients = fix(plain, scipys.__name__, body)
 
-    class Through(Piecewise):
+    class Through(Polynomials):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            given = called(scipys, args, kwargs, places)
-            made = scipys(**{name: like(x) for name, x in given.items()})
-            if any(map(traced, given.values())):
-                given.pop("extrapolate", None)
-                self.hold(coefficients(**given), made.x, made.extrapolate, made.axis)
-            else:
-                self.hold(made.c, made.x, made.extrapolate, made.axis)
+            given, made = called(scipys, args, kwargs, places)
+            plain = not any_traced(list(given.values()))
+            given.pop("extrapolate", None)
+            self.hold(made.x, made.c if plain else coefficients(**given), 0, made.extrapolate, made.axis)
+            if plain:
                 self.made = made
 
     return public(Through, scipys)
@@ -214,74 +251,6 @@ of_values(si.Akima1DInterpolator, akima, "y")
 
 # --- splines ------------------------------------------------------------------------------------------------------------------------
 
-
-def spline(t, c, k, extrapolate=True, axis=0):
-    return si.BSpline.construct_fast(t, c, k, extrapolate, axis)
-
-
-def spline_integral(t, c, k, a, b, extrapolate):
-    knots, whole, degree = splines.integrated(t, c, k)
-    return integral(lambda x: splines.b_spline(knots, whole, degree, x), a, b, t[k], t[-k - 1], extrapolate)
-
-
-def known_part(made):
-    """Return the coefficients that count, without the zeros behind them."""
-    return made.c[: len(made.t) - made.k - 1]
-
-
-spline_evaluated = fix(lambda t, c, k, x, nu, extrapolate, axis: spline(t, c, k, extrapolate, axis)(x, nu), "BSpline", splines.b_spline)
-spline_derived = fix(
-    lambda t, c, k: known_part(spline(t, c, k).derivative()), "BSpline.derivative", lambda t, c, k: splines.differentiated(t, c, k)[1]
-)
-spline_raised = fix(
-    lambda t, c, k: known_part(spline(t, c, k).antiderivative()),
-    "BSpline.antiderivative",
-    lambda t, c, k: splines.integrated(t, c, k)[1],
-)
-spline_integrated = fix(
-    lambda t, c, k, a, b, extrapolate: spline(t, c, k, extrapolate).integrate(a, b), "BSpline.integrate", spline_integral
-)
-
-
-class BSpline(Interpolant):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        given = called(si.BSpline, args, kwargs, ("c",))
-        made = si.BSpline(**{name: like(x) for name, x in given.items()})
-        self.hold(made.t, first(given["c"], made.axis) if traced(given["c"]) else made.c, made.k, made.extrapolate, made.axis)
-
-    def hold(self, t: Any, c: Any, k: int, extrapolate: Any, axis: int) -> BSpline:
-        self.t, self.c, self.k, self.extrapolate, self.axis = t, c, k, extrapolate, axis
-        if not traced(c):
-            self.made = spline(t, c, k, extrapolate, axis)
-        return self
-
-    @staticmethod
-    def construct_fast(t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0) -> BSpline:
-        return object.__new__(BSpline).hold(t, c, k, extrapolate, axis)
-
-    @property
-    def tck(self) -> tuple:
-        return self.t, self.c, self.k
-
-    def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
-        return spline_evaluated(self.t, self.c, self.k, places(x), nu, self.extrapolate if extrapolate is None else extrapolate, self.axis)
-
-    def derivative(self, nu: int = 1) -> BSpline:
-        t, c, k = self.tck
-        for _ in range(nu):
-            t, c, k = t[1:-1], spline_derived(t, c, k), k - 1
-        return self.construct_fast(t, c, k, self.extrapolate, self.axis)
-
-    def antiderivative(self, nu: int = 1) -> BSpline:
-        t, c, k = self.tck
-        for _ in range(nu):
-            t, c, k = np.r_[t[:1], t, t[-1:]], spline_raised(t, c, k), k + 1
-        return self.construct_fast(t, c, k, self.extrapolate is True, self.axis)
-
-    def integrate(self, a: Any, b: Any, extrapolate: Any = None) -> Any:
-        return spline_integrated(*self.tck, a, b, self.extrapolate if extrapolate is None else extrapolate)
-
-
 public(BSpline, si.BSpline)
 
 
@@ -297,10 +266,9 @@ interpolating_coefficients = fix(
 
 
 def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None, axis: int = 0, check_finite: bool = True) -> BSpline:
-    given = called(si.make_interp_spline, (x, y, k, t, bc_type, axis, check_finite), {}, ("y",))
-    made = si.make_interp_spline(**{name: like(x) for name, x in given.items()})
+    given, made = called(si.make_interp_spline, (x, y, k, t, bc_type, axis, check_finite), {}, ("y",))
     c = made.c
-    if traced(given["y"]):
+    if any_traced(given["y"]):
         c = interpolating_coefficients(given["x"], given["y"], made.k, made.t, bc_type, axis, t)
     return BSpline.construct_fast(made.t, c, made.k, made.extrapolate, made.axis)
 
@@ -331,7 +299,7 @@ def smoothing(scipys: Any) -> None:
 
     class Smoothing(Interpolant):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            self.made = scipys(**called(scipys, args, kwargs, ()))
+            _, self.made = called(scipys, args, kwargs, ())
 
         def __call__(self, x: Any, nu: int = 0, ext: Any = None) -> Any:
             return univariate(places(x), self.made, nu, ext)
@@ -405,14 +373,21 @@ def interp1d_body(y, x, table, options):
 tabulated = fix(lambda y, x, table, options: table.of(y)(x), "interp1d", interp1d_body)
 
 
-class Interp1d(Interpolant):
+class Tabulated(Interpolant):
+    """Values by name, at `key`, and what SciPy makes of plain ones."""
+
+    scipys: Any
+    key: str
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.options = called(si.interp1d, args, kwargs, ("y",))
-        self.values = self.options.pop("y")
-        self.table = Table(lambda y: si.interp1d(y=y, **self.options))
-        made = self.table.of(like(self.values))
-        if not traced(self.values):
-            self.made = made
+        self.options, made = called(self.scipys, args, kwargs, (self.key,))
+        self.values = self.options.pop(self.key)
+        self.table = Table(lambda values: self.scipys(**self.options, **{self.key: values}))
+        self.made = None if any_traced(self.values) else made
+
+
+class Interp1d(Tabulated):
+    scipys, key = si.interp1d, "y"
 
     def __call__(self, x: Any) -> Any:
         return tabulated(self.values, places(x), self.table, self.options)
@@ -456,24 +431,18 @@ def segment(knots, x):
 gridded = fix(lambda values, xi, table, points, method, fill_value: table.of(values)(xi, method), "RegularGridInterpolator", grid_body)
 
 
-class RegularGrid(Interpolant):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.options = called(si.RegularGridInterpolator, args, kwargs, ("values",))
-        self.table = Table(lambda values: si.RegularGridInterpolator(**{**self.options, "values": values}))
-        made = self.table.of(like(self.options["values"]))
-        if not traced(self.options["values"]):
-            self.made = made
+class RegularGrid(Tabulated):
+    scipys, key = si.RegularGridInterpolator, "values"
 
     def __call__(self, xi: Any, method: str | None = None, *, nu: Any = None) -> Any:
-        values, method = self.options["values"], method or self.options["method"]
-        at = coordinates(xi)
-        if not (traced(values) or traced(at)):
+        method, at = method or self.options["method"], coordinates(xi)
+        if not any_traced((self.values, at)):
             return self.made(xi, method, nu=nu)
         if method not in ("linear", "nearest") or nu is not None:
             raise NotImplementedError(
                 f"scipy.interpolate.RegularGridInterpolator has no derivative with method={method!r} (nu={nu}): use 'linear' or 'nearest'"
             )
-        made = gridded(values, at, self.table, self.options["points"], method, self.options["fill_value"])
+        made = gridded(self.values, at, self.table, self.options["points"], method, self.options["fill_value"])
         return made[0] if type(xi) is tuple and ndim_of(at) == 1 and len(xi) > 1 else made
 
 
@@ -490,7 +459,7 @@ public(RegularGrid, si.RegularGridInterpolator)
 
 def interpn(points: Any, values: Any, xi: Any, method: str = "linear", bounds_error: bool = True, fill_value: Any = np.nan) -> Any:
     values, at = packed(values), coordinates(xi)
-    if not (traced(values) or traced(at)):
+    if not any_traced((values, at)):
         return si.interpn(points, values, xi, method, bounds_error, fill_value)
     return RegularGrid(points, values, method, bounds_error, fill_value)(at)
 

@@ -19,7 +19,10 @@ from ..indexing import getitem
 from ..kinds import linear, ndim_of, shape_of
 from .entering import named
 
-__all__ = ["akima_slopes", "antiderivative", "b_spline", "b_spline_coefficients", "cubic_slopes", "hermite", "pchip_slopes", "piecewise"]
+__all__ = [
+    "akima_slopes", "antiderivative", "b_spline", "b_spline_coefficients", "cubic_slopes", "differentiated", "hermite", "integrated",
+    "lowered", "pchip_slopes", "piecewise",
+]  # fmt: skip
 
 
 # --- evaluation ---------------------------------------------------------------------------------------------------------------------
@@ -46,12 +49,12 @@ def arranged(values, known, x, axis):
     return np.transpose(values, axes[count : count + axis] + axes[:count] + axes[count + axis :]) if axis else values
 
 
-def piecewise(c, knots, x, nu=0, extrapolate=True, axis=0):
+def piecewise(t, c, k, x, nu=0, extrapolate=True, axis=0):
     """Evaluate polynomials in powers of the distance from the knot before (Horner)."""
     order = shape_of(c)[0] - 1
-    places, known = within(x, knots[0], knots[-1], extrapolate)
-    j = segment(knots, places, 0, shape_of(knots)[0] - 2)
-    distance = places - getitem(knots, j)
+    places, known = within(x, t[0], t[-1], extrapolate)
+    j = segment(t, places, 0, shape_of(t)[0] - 2)
+    distance = places - getitem(t, j)
     distance = np.reshape(distance, shape_of(distance) + (1,) * (ndim_of(c) - 2))
     total = 0.0 * distance * c[0, 0]
     for i in range(order - nu + 1):
@@ -65,8 +68,7 @@ def b_spline(t, c, k, x, nu=0, extrapolate=True, axis=0):
     size = shape_of(t)[0] - k - 1
     first, last, c = t[k], t[size], c[:size]
     places, known = within(x, first, last, extrapolate)
-    for _ in range(min(nu, k + 1)):
-        t, c, k = differentiated(t, c, k)
+    t, c, k = differentiated(t, c, k, min(nu, k + 1))
     size = shape_of(t)[0] - k - 1
     if k < 0:
         return arranged(np.reshape(0.0 * places, shape_of(x) + (1,) * (ndim_of(c) - 1)) + 0.0 * c[0], known, x, axis)
@@ -81,19 +83,23 @@ def b_spline(t, c, k, x, nu=0, extrapolate=True, axis=0):
     return arranged(parts[k] + spread(0.0 * places), known, x, axis)
 
 
-def differentiated(t, c, k):
-    """Return knots, coefficients and degree of the derivative of a spline."""
-    size = shape_of(t)[0] - k - 1
-    gaps = t[k + 1 : k + size] - t[1:size]
-    gaps = np.where(gaps > 0.0, gaps, np.inf)
-    return t[1:-1], k * np.diff(c[:size], axis=0) / column(gaps, c), k - 1
+def differentiated(t, c, k, nu):
+    """Return knots, coefficients and degree of a derivative of a spline."""
+    for _ in range(nu):
+        size = shape_of(t)[0] - k - 1
+        gaps = t[k + 1 : k + size] - t[1:size]
+        gaps = np.where(gaps > 0.0, gaps, np.inf)
+        t, c, k = t[1:-1], k * np.diff(c[:size], axis=0) / column(gaps, c), k - 1
+    return t, c, k
 
 
-def integrated(t, c, k):
-    """Return knots, coefficients and degree of the integral of a spline from its first knot on."""
-    size = shape_of(t)[0] - k - 1
-    sums = np.cumsum(c[:size] * column(t[k + 1 :] - t[:size], c), axis=0) / (k + 1)
-    return np.concatenate([t[:1], t, t[-1:]]), np.concatenate([0.0 * sums[:1], sums]), k + 1
+def integrated(t, c, k, nu):
+    """Return knots, coefficients and degree of an integral of a spline, `nu` times from its first knot on."""
+    for _ in range(nu):
+        size = shape_of(t)[0] - k - 1
+        sums = np.cumsum(c[:size] * column(t[k + 1 :] - t[:size], c), axis=0) / (k + 1)
+        t, c, k = np.concatenate([t[:1], t, t[-1:]]), np.concatenate([0.0 * sums[:1], sums]), k + 1
+    return t, c, k
 
 
 def column(values, like):
@@ -101,17 +107,26 @@ def column(values, like):
     return np.reshape(values, (-1,) + (1,) * (ndim_of(like) - 1))
 
 
-def antiderivative(c, knots, nu):
-    """Return the coefficients of an integral of polynomials, `nu` times from the first knot on, which is continuous."""
+def lowered(t, c, k, nu):
+    """Return knots, coefficients and degree of a derivative of polynomials."""
+    order = shape_of(c)[0] - 1
+    if nu > order:
+        return t, 0.0 * c[:1], k
+    factors = np.array([float(np.prod(np.arange(p, p - nu, -1))) for p in range(order, nu - 1, -1)])
+    return t, c[: order + 1 - nu] * column(factors, c), k
+
+
+def antiderivative(t, c, k, nu):
+    """Return knots, coefficients and degree of an integral of polynomials, `nu` times from the first knot on, which is continuous."""
     for _ in range(nu):
         order = shape_of(c)[0]
         c = c / column(np.arange(order, 0, -1.0), c)
-        widths, rise = column(np.diff(knots), c[0]), 0.0 * c[0]
+        widths, rise = column(np.diff(t), c[0]), 0.0 * c[0]
         for i in range(order):
             rise = (rise + c[i]) * widths
         before = np.concatenate([0.0 * rise[:1], np.cumsum(rise, axis=0)[:-1]])
         c = np.concatenate([c, before[None]])
-    return c
+    return t, c, k
 
 
 # --- linear systems -----------------------------------------------------------------------------------------------------------------

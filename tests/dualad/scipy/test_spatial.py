@@ -96,7 +96,8 @@ def test_of_plain_values_they_are_scipys():
     assert isinstance(transform.Rotation.identity(), Rotation)
     assert isinstance(Rotation.identity(2), Rotation)
     assert r.mean().as_quat().tobytes() == transform.Rotation.from_rotvec(A).mean().as_quat().tobytes()
-    assert r.approx_equal(r).all()
+    assert r.approx_equal(r).all() and r.approx_equal(transform.Rotation.from_rotvec(A)).all()
+    assert len(Rotation.concatenate([r, transform.Rotation.identity()])) == 6
     check_refused(A, [(lambda v: Rotation.from_rotvec(v).mean().magnitude(), r"a traced .*Rotation has no derivative there")])
 
 

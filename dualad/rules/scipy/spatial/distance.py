@@ -11,6 +11,7 @@ from scipy.spatial import distance as sd
 
 from ...indexing import getitem
 from ...kinds import ndim_of, shape_of
+from ...linalg import mT
 from ..entering import by_body
 
 __all__ = ["FUNCTIONS"]
@@ -85,10 +86,6 @@ def pairwise(name, metric, all_points, options):
     elif metric == "jensenshannon":
         options = {**options, "axis": -1}
     return lambda u, v: METRICS[metric](u, v, **options)
-
-
-def mT(x):
-    return np.swapaxes(x, -1, -2)
 
 
 def cdist(XA, XB, metric="euclidean", **options):

@@ -13,7 +13,8 @@ from scipy.spatial import transform as st
 
 from ...constants import stopped
 from ...indexing import getitem
-from ...kinds import ndim_of, shape_of
+from ...kinds import any_traced, shape_of
+from ...linalg import mT
 from ..entering import by_body
 
 __all__ = ["FUNCTIONS"]
@@ -41,7 +42,7 @@ def product(p, q):
     return joined(a * u + b * v + np.cross(v, u), a * b - np.sum(v * u, axis=-1, keepdims=True))
 
 
-def canonical(q):
+def positive(q):
     """Return the one of two opposite quaternions whose last element is positive."""
     return np.where(stopped(q[..., 3:]) < 0.0, -1.0, 1.0) * q
 
@@ -71,7 +72,7 @@ def from_mrp(mrp):
 
 def from_euler(seq, angles, degrees=False):
     angles = 0.5 * (np.radians(angles) if degrees else angles)
-    angles = angles[..., None] if len(seq) == 1 and (not ndim_of(angles) or shape_of(angles)[-1] != 1) else angles
+    angles = angles[..., None] if len(seq) == 1 and (shape_of(angles)[-1:] != (1,)) else angles
     q = None
     for k, letter in enumerate(seq):
         axis = np.eye(3)["xyz".index(letter.lower())]
@@ -88,7 +89,7 @@ NEWTON_STEPS = 7 if abs(SHEAR.magnitude() - np.arctan2(0.3, 2.0)) < 1e-9 else 0
 def from_matrix(matrix):
     """Return the quaternion of the nearest rotation, by Newton's iteration for the polar factor with Higham's scaling (1986)."""
     for _ in range(NEWTON_STEPS):
-        inverse = np.swapaxes(np.linalg.inv(matrix), -1, -2)
+        inverse = mT(np.linalg.inv(matrix))
         squares = (np.sum(stopped(x) ** 2, axis=(-1, -2), keepdims=True) for x in (inverse, matrix))
         scale = np.divide(*squares) ** 0.25  # which changes no polar factor
         matrix = 0.5 * (scale * matrix + inverse / scale)
@@ -104,11 +105,8 @@ def from_matrix(matrix):
 
 
 def as_quat(q, canonical=False, scalar_first=False):
-    q = canonically(q) if canonical else q
+    q = positive(q) if canonical else q
     return np.roll(q, 1, axis=-1) if scalar_first else q
-
-
-canonically = canonical
 
 
 def as_matrix(q):
@@ -122,7 +120,7 @@ def as_matrix(q):
 
 
 def as_rotvec(q, degrees=False):
-    v, w = parts(canonical(q))
+    v, w = parts(positive(q))
     s = norm_squared(v)
     nearly = lambda s: 2.0 / w * (1.0 - s / (3.0 * w**2) + s * s / (5.0 * w**4))
     turned = near_zero(s, nearly, lambda s: 2.0 * np.arctan2(np.sqrt(s), w) / np.sqrt(s)) * v
@@ -130,7 +128,7 @@ def as_rotvec(q, degrees=False):
 
 
 def as_mrp(q):
-    v, w = parts(canonical(q))
+    v, w = parts(positive(q))
     return v / (1.0 + w)
 
 
@@ -156,7 +154,7 @@ def as_euler(q, seq, degrees=False):
 
 
 def magnitude(q):
-    v, w = parts(canonical(q))
+    v, w = parts(positive(q))
     return 2.0 * np.arctan2(np.sqrt(norm_squared(v)), w)[..., 0]
 
 
@@ -184,24 +182,26 @@ def unit(q: Any) -> Any:
     return SciPys(q, normalize=False)
 
 
-def title(name: str) -> str:
-    return f"scipy.spatial.transform.Rotation.{name}"
+def row(name: str, call: Callable, body: Callable) -> Callable:
+    return by_body(call, body, f"scipy.spatial.transform.Rotation.{name}")
 
 
-def inwards(name: str, body: Callable) -> Callable:
-    scipys = getattr(SciPys, name)
-    quaternion = by_body(lambda *args, **kwargs: scipys(*args, **kwargs).as_quat(), body, title(name))
-    return classmethod(lambda cls, *args, **kwargs: cls.holding(quaternion(*args, **kwargs)))  # type: ignore[return-value]
+def inwards(body: Callable) -> Any:
+    """Return a method that makes a rotation."""
+    scipys = getattr(SciPys, body.__name__)
+    quaternion = row(body.__name__, lambda *args, **kwargs: scipys(*args, **kwargs).as_quat(), body)
+    return classmethod(lambda cls, *args, **kwargs: cls.holding(quaternion(*args, **kwargs)))
 
 
-def outwards(name: str, body: Callable) -> Callable:
-    value = by_body(lambda q, *args, **kwargs: getattr(unit(q), name)(*args, **kwargs), body, title(name))
+def outwards(body: Callable) -> Callable:
+    """Return a method that gives numbers."""
+    value = row(body.__name__, lambda q, *args, **kwargs: getattr(unit(q), body.__name__)(*args, **kwargs), body)
     return lambda self, *args, **kwargs: value(self.quaternion, *args, **kwargs)
 
 
-multiplied = by_body(lambda p, q: (unit(p) * unit(q)).as_quat(), product, title("__mul__"))
-inverted = by_body(lambda q: unit(q).inv().as_quat(), inv, title("inv"))
-raised = by_body(lambda q, n: (unit(q) ** n).as_quat(), power, title("__pow__"))
+multiplied = row("__mul__", lambda p, q: (unit(p) * unit(q)).as_quat(), product)
+inverted = row("inv", lambda q: unit(q).inv().as_quat(), inv)
+raised = row("__pow__", lambda q, n: (unit(q) ** n).as_quat(), power)
 
 
 def ours(x: Any) -> Any:
@@ -209,19 +209,25 @@ def ours(x: Any) -> Any:
 
 
 def scipys_own(x: Any) -> Any:
-    if not isinstance(x, Rotation):
+    if type(x) in (list, tuple):
+        return type(x)(map(scipys_own, x))
+    if type(x) is not Rotation:
         return x
-    if hasattr(type(x.quaternion), "__dualad_apply__"):
+    if any_traced(x.quaternion):
         raise TypeError("a traced scipy.spatial.transform.Rotation has no derivative there: pass one of plain values (dualad.primal)")
     return unit(x.quaternion)
+
+
+def asked(found: Any) -> Any:
+    """Return an attribute of SciPy's class, or of one of its rotations; a method takes and gives rotations of ours."""
+    return (lambda *args, **kwargs: ours(found(*map(scipys_own, args), **kwargs))) if callable(found) else found
 
 
 class Kind(type):
     """Looks up what has no body here at SciPy's class, for plain values."""
 
     def __getattr__(cls, name: str) -> Any:
-        found = getattr(SciPys, name)
-        return (lambda *args, **kwargs: ours(found(*map(scipys_own, args), **kwargs))) if callable(found) else found
+        return asked(getattr(SciPys, name))
 
     def __instancecheck__(cls, x: Any) -> bool:
         return type.__instancecheck__(cls, x) or isinstance(x, SciPys)
@@ -240,19 +246,6 @@ class Rotation(metaclass=Kind):
         made.quaternion = quaternion
         return made
 
-    from_quat = inwards("from_quat", from_quat)
-    from_rotvec = inwards("from_rotvec", from_rotvec)
-    from_mrp = inwards("from_mrp", from_mrp)
-    from_euler = inwards("from_euler", from_euler)
-    from_matrix = inwards("from_matrix", from_matrix)
-    as_quat = outwards("as_quat", as_quat)
-    as_rotvec = outwards("as_rotvec", as_rotvec)
-    as_mrp = outwards("as_mrp", as_mrp)
-    as_euler = outwards("as_euler", as_euler)
-    as_matrix = outwards("as_matrix", as_matrix)
-    apply = outwards("apply", apply)
-    magnitude = outwards("magnitude", magnitude)
-
     def inv(self) -> Rotation:
         return Rotation.holding(inverted(self.quaternion))
 
@@ -264,12 +257,10 @@ class Rotation(metaclass=Kind):
 
     @property
     def single(self) -> bool:
-        return ndim_of(self.quaternion) == 1
+        return len(shape_of(self.quaternion)) == 1
 
     def __len__(self) -> int:
-        if self.single:
-            raise TypeError("Single rotation has no len().")
-        return shape_of(self.quaternion)[0]
+        return len(unit(np.ones(shape_of(self.quaternion))))  # or SciPy's error
 
     def __getitem__(self, index: Any) -> Rotation:
         if self.single:
@@ -279,9 +270,14 @@ class Rotation(metaclass=Kind):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or not hasattr(SciPys, name):
             raise AttributeError(name)
-        found = getattr(scipys_own(self), name)
-        return (lambda *args, **kwargs: ours(found(*map(scipys_own, args), **kwargs))) if callable(found) else found
+        return asked(getattr(scipys_own(self), name))
 
 
+WAYS: dict[Callable, Callable] = {
+    **dict.fromkeys((from_quat, from_rotvec, from_mrp, from_euler, from_matrix), inwards),
+    **dict.fromkeys((as_quat, as_rotvec, as_mrp, as_euler, as_matrix, apply, magnitude), outwards),
+}
+for _body, _way in WAYS.items():
+    setattr(Rotation, _body.__name__, _way(_body))
 Rotation.__module__, Rotation.__doc__ = "scipy.spatial.transform", SciPys.__doc__
 FUNCTIONS = {"Rotation": Rotation}
