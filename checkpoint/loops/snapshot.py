@@ -54,7 +54,7 @@ class Snapshot:
             given = leaf.primal if isinstance(leaf, Handle) else leaf
             if type(given) is float and given == known:
                 continue
-            if type(given) is not np.ndarray or given is not leaf:
+            if type(given) is not np.ndarray or (given is not leaf and leaf.alias is not None):
                 given = primal(leaf)  # brought up to date
             if isinstance(given, Handle):  # of a function that jit traces, whose two traces are compared
                 continue

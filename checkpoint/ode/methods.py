@@ -7,15 +7,19 @@ The explicit methods are those of Bogacki & Shampine (``RK23``: 1989), Dormand &
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from dualad.core.dispatch import array
+from dualad.core.traced import Traced
+from dualad.rules.kinds import ONE, elementwise, primitive
 from dualad.sparse.coloring import coloring
 from dualad.verbs.implicit import implicit
 from dualad.verbs.jacobian import jacobian
 
+from ..reverse.tape import Var
 from ..support.costs import NEWTON_ROUNDINGS, NEWTON_STEPS
 
 __all__ = ["METHODS", "Method", "method_of"]
@@ -40,22 +44,39 @@ class Method:
         return (y if np.ndim(x) == 0 else y[:, None]) + np.dot(coefficients, powers)
 
 
-def weighted(weights: np.ndarray, stages: list) -> Any:
-    """Return a sum of stages, each with its weight."""
-    return np.dot(weights[: len(stages)], array(stages))
+def combination(weights: np.ndarray) -> Callable:
+    """Return the function of y, a step h and stages that adds their weighted sum times h to y; on a tape it is one operation."""
+
+    @primitive
+    def moved(y: Any, h: Any, *stages: Any) -> Any:
+        return y + np.dot(weights, array(stages)) * h
+
+    def by_stage(weight: float) -> Callable:
+        return lambda ans, y, h, *stages: weight * h
+
+    elementwise(moved, ONE, None, *map(by_stage, weights.tolist()), batch=False, trusted=True)
+
+    def combined(y: Any, h: Any, stages: list) -> Any:
+        if type(y) is Var and type(y.primal) is np.ndarray and not isinstance(h, Traced):
+            return moved(y, h, *stages)
+        return y + np.dot(weights, array(stages)) * h
+
+    return combined
 
 
 class RungeKutta(Method):
     """An explicit Runge-Kutta method with the tableau of one of SciPy's solvers."""
 
     def __init__(self, solver: Any):
-        self.A, self.B, self.C, self.P = solver.A, solver.B, solver.C, solver.P
+        count = solver.n_stages
+        self.C, self.P = solver.C[:count], solver.P
+        self.rows = [*(combination(solver.A[i, :i]) for i in range(1, count)), combination(solver.B)]
 
     def step(self, fun: Callable, t: Any, h: Any, y: Any, f: Any, args: tuple) -> tuple[Any, Any, list]:
         stages = [f]
-        for a, c in zip(self.A[1:], self.C[1:], strict=True):
-            stages.append(fun(t + c * h, y + weighted(a, stages) * h, *args))
-        new = y + weighted(self.B, stages) * h
+        for moved, c in zip(self.rows[:-1], self.C[1:], strict=True):
+            stages.append(fun(t + c * h, moved(y, h, stages), *args))
+        new = self.rows[-1](y, h, stages)
         return new, fun(t + h, new, *args), stages
 
     def coefficients(self, fun: Callable, t: Any, h: Any, y: Any, f: Any, args: tuple, new: tuple) -> Any:
@@ -67,14 +88,14 @@ class Dop853(RungeKutta):
     """The method of order 8, which interpolates with three more stages."""
 
     def __init__(self, solver: Any):
-        count = solver.n_stages
-        self.A, self.B, self.C = solver.A[:count, :count], solver.B, solver.C[:count]
-        self.A_EXTRA, self.C_EXTRA, self.D = solver.A_EXTRA, solver.C_EXTRA, solver.D
+        super().__init__(solver)
+        self.C_EXTRA, self.D = solver.C_EXTRA, solver.D
+        self.extra = [combination(a[: solver.n_stages + 1 + i]) for i, a in enumerate(solver.A_EXTRA)]
 
     def coefficients(self, fun: Callable, t: Any, h: Any, y: Any, f: Any, args: tuple, new: tuple) -> Any:
         end, slope, stages = new[0], new[1], [*new[2], new[1]]
-        for a, c in zip(self.A_EXTRA, self.C_EXTRA, strict=True):
-            stages.append(fun(t + c * h, y + weighted(a, stages) * h, *args))
+        for moved, c in zip(self.extra, self.C_EXTRA, strict=True):
+            stages.append(fun(t + c * h, moved(y, h, stages), *args))
         change = end - y
         first = np.stack([change, h * f - change, 2.0 * change - h * (slope + f)])
         return np.concatenate([first, h * np.dot(self.D, np.stack(stages))]).T
@@ -162,4 +183,10 @@ def method_of(name: str, sparsity: Any = None) -> tuple[Any, Method]:
     from scipy import integrate
 
     solver = getattr(integrate, name)
-    return solver, Radau(solver, sparsity) if name == "Radau" else {"DOP853": Dop853}.get(name, RungeKutta)(solver)
+    return solver, Radau(solver, sparsity) if name == "Radau" else explicit(solver)
+
+
+@cache
+def explicit(solver: Any) -> RungeKutta:
+    """Return an explicit method, the same one again: the rows of its combinations are entered once."""
+    return Dop853(solver) if hasattr(solver, "A_EXTRA") else RungeKutta(solver)

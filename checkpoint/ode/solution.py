@@ -130,15 +130,16 @@ class Solution:
         """Make steps, as a chain if there are several; return the last state, and what each puts out."""
         rows = (self.times[start:stop], self.lengths[start:stop], *(() if x is None else (x,)))
         if stop - start > 1:
-            made = chain(self.step(frozenset(wanted)), state, *self.args, inputs=rows, outputs=bool(wanted), **options)
+            known = self.found.states[start:stop] if wanted <= {"end"} else []
+            made = chain(self.step(frozenset(wanted), known), state, *self.args, inputs=rows, outputs=bool(wanted), **options)
             return made if wanted else (made, {})
         made = as_step(self.fun, self.method, wanted)(0, state, tuple(row[0] for row in rows), *self.args)
         return (made[0], {name: out[None] for name, out in made[1].items()}) if wanted else (made, {})
 
-    def step(self, wanted: frozenset[str]) -> Callable:
+    def step(self, wanted: frozenset[str], known: list) -> Callable:
         """Return the step of a chain; of a compiled function the same one again, which is compiled once."""
         if self.source is None:
-            return as_step(self.fun, self.method, wanted)
+            return as_step(self.fun, self.method, wanted, known)
         return compiled(self.source, self.method, np.shape(self.y0), wanted)
 
     # --- events -------------------------------------------------------------------------------------------------------------

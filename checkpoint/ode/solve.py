@@ -138,8 +138,10 @@ def solve_ivp(
     by_hand = [options["jac"]] if callable(options.get("jac")) else []
     if by_hand:
         settings["jac"] = plain_function(options["jac"])
+    settings["args"] = plain_args or None
+    keep = top is not None and below is None and schedule is storage is memory is None and not check
     try:
-        found = accepted(solver, steps, fun, plain_function(fun), plain_span, np.array(plain_y0), settings | {"args": plain_args or None})
+        found = accepted(solver, steps, fun, plain_function(fun), plain_span, np.array(plain_y0), settings, keep)
     except ClosedOver:
         functions, values = of_closed_over((fun, *by_hand, *listed(events)))
         if not values:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from dualad.core.dispatch import array
 from dualad.jit.jit import Jit, jit
 
-from ..support.costs import LEAST_ROWS, ROWS_PER_TIME
+from ..support.costs import LEAST_ROWS, ROWS_PER_TIME, SOLUTION_BYTES
 from .methods import Method, RungeKutta
 
 __all__ = ["Accepted", "accepted", "as_step", "compiled", "runs", "vector_valued"]
@@ -24,10 +24,12 @@ known_steps: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class Accepted:
-    """What SciPy found: its result, and the times t_0 < ... < t_N (or falling) between its steps."""
+    """What SciPy found: its result, the times t_0 < ... < t_N (or falling) between its steps, and, where they are kept, the state and the
+    derivative after each."""
 
     result: Any
     times: np.ndarray
+    states: list[tuple[np.ndarray, np.ndarray]]
 
     def step_of(self, times: np.ndarray) -> np.ndarray:
         """Return the step that each time is in; one between two steps is in the first."""
@@ -36,19 +38,27 @@ class Accepted:
         return np.minimum(found, max(len(self.times) - 2, 0))
 
 
-def accepted(solver: Any, method: Method, source: Callable, fun: Any, span: tuple, y0: np.ndarray, options: dict[str, Any]) -> Accepted:
-    """Return what SciPy's `solve_ivp` finds by a solver, and the steps that this took; of a compiled `source` its stages are one call."""
+def accepted(
+    solver: Any, method: Method, source: Callable, fun: Any, span: tuple, y0: np.ndarray, options: dict[str, Any], keep: bool
+) -> Accepted:
+    """Return what SciPy's `solve_ivp` finds by a solver, and the steps that this took; of a compiled `source` its stages are one call.
+
+    `keep` asks for the states after its steps: where they are not small, or the steps made again are others, none are there.
+    """
     from scipy import integrate
 
     times: list[float] = []
+    states: list[tuple[np.ndarray, np.ndarray]] = []
     args = options["args"] or ()
+    compiles = isinstance(source, Jit) and isinstance(method, RungeKutta)
+    keep = keep and isinstance(method, RungeKutta) and not compiles
 
     class Noted(solver):  # type: ignore[misc]
         def __init__(self, *given: Any, **kwargs: Any) -> None:
             super().__init__(*given, **kwargs)
             times.append(self.t)
             own = solver._step_impl
-            if isinstance(source, Jit) and isinstance(method, RungeKutta) and "rk_step" in own.__code__.co_names:
+            if compiles and "rk_step" in own.__code__.co_names:
                 self.stages = compiled(source, method, self.y.shape, frozenset({"stages"}))
                 self._step_impl = FunctionType(own.__code__, {**own.__globals__, "rk_step": self.rk_step}).__get__(self)
 
@@ -61,10 +71,12 @@ def accepted(solver: Any, method: Method, source: Callable, fun: Any, span: tupl
             message = super().step()
             if self.status != "failed":
                 times.append(self.t)
+                if keep and 2 * len(times) * self.y.nbytes <= SOLUTION_BYTES:
+                    states.append((self.y, self.f.copy()))
             return message
 
     result = integrate.solve_ivp(fun, span, y0, method=Noted, **options)
-    return Accepted(result, np.array(times, float))
+    return Accepted(result, np.array(times, float), states if len(states) == len(times) - 1 else [])
 
 
 def compiled(source: Jit, method: Method, shape: tuple, wanted: frozenset[str]) -> Callable:
@@ -90,10 +102,12 @@ def vector_valued(fun: Callable, shape: tuple) -> Callable:
     return slope
 
 
-def as_step(fun: Callable, method: Method, wanted: Set[str]) -> Callable:
-    """Return the step of a chain of states and derivatives, which puts out what is wanted."""
+def as_step(fun: Callable, method: Method, wanted: Set[str], known: Sequence[tuple] = ()) -> Callable:
+    """Return the step of a chain of states and derivatives, which puts out what is wanted; of plain ones the results may be `known`."""
 
     def step(k: int, state: tuple, row: tuple, *args: Any) -> tuple:
+        if known and type(state[0]) is np.ndarray:
+            return (known[k], {"end": known[k][0]}) if wanted else known[k]
         (t, h, *x), (y, f) = row, state
         new = method.step(fun, t, h, y, f, args)
         outs = {"end": new[0]} if "end" in wanted else {}

@@ -202,6 +202,26 @@ def test_states_are_saved_as_the_schedule_says():
     assert stats.peak_states <= int(np.ceil(np.log2(stats.steps))) + 1
 
 
+@pytest.mark.parametrize("method", ["RK23", "RK45", "DOP853"])
+def test_the_states_that_scipy_found_are_not_computed_again(method):
+    """Each step of a gradient takes SciPy's calls, those of a record, and no more; a step beside them is tried and one is the last."""
+    calls = []
+
+    def slope(t, y):
+        calls.append(t)
+        return -y * y
+
+    found = []
+
+    def end(y0):
+        found.append(solve_ivp(slope, (0.0, 3.0), y0, method, **TIGHT))
+        return found[0].y[0, -1]
+
+    assert grad(end)(np.array([1.0]))[0] == pytest.approx(1 / 16, rel=1e-4)
+    stages, steps = len(method_of(method)[1].C), found[0].t.size - 1
+    assert len(calls) - found[0].nfev == stages * (steps + 2) + 1
+
+
 def test_a_compiled_function_has_compiled_steps():
     pytest.importorskip("llvmlite")
     calls = []
