@@ -40,10 +40,20 @@ class Interpolant:
 class Solution:
     """What `solve_ivp` returns for traced arguments."""
 
-    def __init__(self, fun: Callable, method: Method, found: Accepted, given: tuple, dense: bool, events: list, options: dict[str, Any]):
+    def __init__(
+        self,
+        fun: Callable,
+        method: Method,
+        found: Accepted,
+        given: tuple,
+        dense: bool,
+        events: list,
+        vectorized: bool,
+        options: dict[str, Any],
+    ):
         leaves: list[Any] = optree.tree_leaves(given)  # type: ignore[arg-type]
         span, y0, self.t_eval, self.args = given
-        self.method, self.found, self.dense, self.events, self.options = method, found, dense, events, options
+        self.method, self.found, self.dense, self.events, self.vectorized, self.options = method, found, dense, events, vectorized, options
         plain = found.result
         self.hits = [found.step_of(np.asarray(at)) for at in plain.t_events or ()]  # the steps of events, and of the times asked for
         self.places: Any = None if self.t_eval is None else found.step_of(np.asarray(plain.t, float))
@@ -51,7 +61,7 @@ class Solution:
         if not isinstance(self.y0, Traced):  # so that functions may write traced values into np.zeros_like(y)
             self.y0 = np.array(self.y0, like=highest(leaves))
         self.source = fun if isinstance(fun, Jit) and isinstance(method, RungeKutta) else None  # the search of Radau is plain Python
-        self.fun = vector_valued(fun if self.source is None else self.source.f, np.shape(self.y0))
+        self.fun = vector_valued(fun if self.source is None else self.source.f, np.shape(self.y0), vectorized)
         self.times = self.traced_times(tuple(span))
         self.lengths = np.diff(self.times)
 
@@ -140,7 +150,7 @@ class Solution:
         """Return the step of a chain; of a compiled function the same one again, which is compiled once."""
         if self.source is None:
             return as_step(self.fun, self.method, wanted, known)
-        return compiled(self.source, self.method, np.shape(self.y0), wanted)
+        return compiled(self.source, self.method, np.shape(self.y0), self.vectorized, wanted)
 
     # --- events -------------------------------------------------------------------------------------------------------------
 

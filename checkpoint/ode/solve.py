@@ -59,8 +59,8 @@ def solve_ivp(
     Parameters
     ----------
     fun : function ``fun(t, y, *args) -> dy/dt`` of shape (n,)
-        A list of n numbers may be returned. What it closes over is differentiated, too. Of a function compiled by `dualad.jit` whole
-        steps are compiled; its parameters must come in through `args`.
+        A list of n numbers may be returned. What it closes over is differentiated, too (variables, attributes, partials, interpolants).
+        Of a function compiled by `dualad.jit` whole steps are compiled; its parameters must come in through `args`.
     t_span : pair of floats
     y0 : array_like, shape (n,), real or complex
     method : {"RK45", "RK23", "DOP853", "Radau"}
@@ -77,7 +77,7 @@ def solve_ivp(
         As in SciPy: ``rtol``, ``atol``, ``first_step``, ``max_step``; of ``"Radau"`` also ``jac``, for the choice of steps, and
         ``jac_sparsity``, a pattern (of a band: ``scipy.sparse.diags_array``), by which our Jacobians are coloured and sparse, too.
     args : tuple, optional
-        Parameters of `fun` and of the events: pytrees.
+        Parameters of `fun` and of the events: pytrees, or objects with attributes.
     schedule, storage, memory, stats, progress, check
         As in `chain`, of the longest chain; times of `t_eval` and events are borders between chains.
 
@@ -117,8 +117,9 @@ def solve_ivp(
     args = as_args(args)
     given: Any = (t_span, y0, t_eval, args)
     solver, steps = method_of(method, options.get("jac_sparsity"))
-    plain: Any = optree.tree_map(primal, given, none_is_leaf=False)
+    plain: Any = optree.tree_map(value_of, given, none_is_leaf=False)
     plain_span, plain_y0, plain_eval, plain_args = plain
+    options = {name: primal(value) for name, value in options.items()}  # they choose the steps, which are held fixed
     settings = {"t_eval": plain_eval, "dense_output": dense_output, "events": events, "vectorized": vectorized, **options}
     chained: dict[str, Any] = {
         "schedule": schedule,
@@ -143,16 +144,16 @@ def solve_ivp(
     try:
         found = accepted(solver, steps, fun, plain_function(fun), plain_span, np.array(plain_y0), settings, keep)
     except ClosedOver:
-        functions, values = of_closed_over((fun, *by_hand, *listed(events)))
-        if not values:
+        functions, values = of_closed_over((fun, *by_hand, *listed(events)), args)
+        if {*map(id, values)} <= {*map(id, optree.tree_leaves(args))}:  # type: ignore[arg-type]
             raise
         fun, *events = functions
         if by_hand:
             options["jac"] = events.pop(0)
-        return solve_ivp(fun, t_span, y0, method, t_eval, dense_output, events or None, vectorized, (*args, values), **options, **chained)
+        return solve_ivp(fun, t_span, y0, method, t_eval, dense_output, events or None, vectorized, (values,), **options, **chained)
     if top is None:
         return found.result
-    return Solution(fun, steps, found, given, dense_output, listed(events), chained).result()
+    return Solution(fun, steps, found, given, dense_output, listed(events), bool(vectorized), chained).result()
 
 
 def odeint(
@@ -215,7 +216,7 @@ def odeint(
     times = array(t)
     if np.ndim(times) != 1 or np.size(times) < 2:
         raise ValueError(f"odeint: t must be an array of at least two times, the first that of y0, got shape {np.shape(times)}")
-    found = solve_ivp(right, (times[0], times[-1]), y0, method, times, args=args, rtol=rtol, atol=atol, **options)
+    found = solve_ivp(right, (times[0], times[-1]), np.atleast_1d(array(y0)), method, times, args=args, rtol=rtol, atol=atol, **options)
     if not found.success:
         raise RuntimeError(f"odeint: the integration ended at t = {primal(found.t[-1])}: {found.message}")
     return np.transpose(found.y)
@@ -230,6 +231,12 @@ def check_method(method: object) -> None:
         return
     instead = "'Radau' is for stiff problems" if method in ("BDF", "LSODA") else "'RK45' is SciPy's default"
     raise ValueError(f"solve_ivp: method={method!r} has no derivatives; give one of {', '.join(map(repr, METHODS))}; {instead}")
+
+
+def value_of(leaf: Any) -> Any:
+    """Return a plain value as the steps see it, where numbers do not yield to the precision of a constant."""
+    value = primal(leaf)
+    return np.float64(value) if type(value) is float and isinstance(leaf, Traced) else value
 
 
 def as_args(args: Any) -> tuple:
@@ -274,17 +281,16 @@ def marked(function: Any, event: Any) -> Any:
     return function
 
 
-def of_closed_over(functions: tuple) -> tuple[list, tuple]:
-    """Return functions whose last argument is the traced values that the given ones close over, and these values."""
-    values, made = closed_over(functions)
+def of_closed_over(functions: tuple, args: tuple) -> tuple[list, tuple]:
+    """Return functions of the traced values that the given ones close over, and that are in their arguments, and these values."""
+    values, made = closed_over((*functions, args))
     last: list[Any] = [None, None]
 
     def of(i: int) -> Callable:
-        def function(t: Any, y: Any, *args: Any) -> Any:
-            *args, others = args  # type: ignore[assignment]
+        def function(t: Any, y: Any, others: Any) -> Any:
             if last[0] is not others:
                 last[:] = others, made(others)
-            return last[1][i](t, y, *args)
+            return last[1][i](t, y, *last[1][-1])
 
         return marked(function, functions[i])
 

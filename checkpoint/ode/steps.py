@@ -50,16 +50,16 @@ def accepted(
     times: list[float] = []
     states: list[tuple[np.ndarray, np.ndarray]] = []
     args = options["args"] or ()
-    compiles = isinstance(source, Jit) and isinstance(method, RungeKutta)
-    keep = keep and isinstance(method, RungeKutta) and not compiles
+    explicit = isinstance(method, RungeKutta)
+    keep = keep and explicit and not isinstance(source, Jit)
 
     class Noted(solver):  # type: ignore[misc]
         def __init__(self, *given: Any, **kwargs: Any) -> None:
             super().__init__(*given, **kwargs)
             times.append(self.t)
             own = solver._step_impl
-            if compiles and "rk_step" in own.__code__.co_names:
-                self.stages = compiled(source, method, self.y.shape, frozenset({"stages"}))
+            if isinstance(source, Jit) and explicit and "rk_step" in own.__code__.co_names:
+                self.stages = compiled(source, method, self.y.shape, self.vectorized, frozenset({"stages"}))
                 self._step_impl = FunctionType(own.__code__, {**own.__globals__, "rk_step": self.rk_step}).__get__(self)
 
         def rk_step(self, fun: Any, t: Any, y: Any, f: Any, h: Any, A: Any, B: Any, C: Any, K: Any) -> tuple:
@@ -72,27 +72,29 @@ def accepted(
             if self.status != "failed":
                 times.append(self.t)
                 if keep and 2 * len(times) * self.y.nbytes <= SOLUTION_BYTES:
-                    states.append((self.y, self.f.copy()))
+                    states.append((self.y, np.array(np.broadcast_to(self.f, self.y.shape))))
             return message
 
     result = integrate.solve_ivp(fun, span, y0, method=Noted, **options)
     return Accepted(result, np.array(times, float), states if len(states) == len(times) - 1 else [])
 
 
-def compiled(source: Jit, method: Method, shape: tuple, wanted: frozenset[str]) -> Callable:
+def compiled(source: Jit, method: Method, shape: tuple, vectorized: bool, wanted: frozenset[str]) -> Callable:
     """Return the compiled step of a compiled right-hand side, the same one for the same arguments."""
     known = known_steps.setdefault(source, {})
-    key = type(method), method.C.tobytes(), shape, wanted
+    key = type(method), method.C.tobytes(), shape, vectorized, wanted
     if key not in known:
-        known[key] = jit(as_step(vector_valued(weakref.proxy(source), shape), method, wanted))
+        known[key] = jit(as_step(vector_valued(weakref.proxy(source), shape, vectorized), method, wanted))
     return known[key]
 
 
-def vector_valued(fun: Callable, shape: tuple) -> Callable:
-    """Return a right-hand side that returns arrays, of one that may return lists."""
+def vector_valued(fun: Callable, shape: tuple, vectorized: bool = False) -> Callable:
+    """Return a right-hand side that returns arrays, of one that may return lists; a vectorized one is given a column."""
 
     def slope(t: Any, y: Any, *args: Any) -> Any:
-        found = array(fun(t, y, *args))
+        found = array(fun(t, y[:, None] if vectorized else y, *args))
+        if found.dtype != y.dtype:  # SciPy's are of one dtype, too
+            found = found.astype(y.dtype)
         if found.shape == shape:
             return found
         if np.size(found) != shape[0]:

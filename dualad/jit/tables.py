@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from copy import copy
-from functools import wraps
+from functools import partial, wraps
 from types import CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -97,8 +97,9 @@ class Place:
 class Outside:
     """What a function reads from variables outside, with others `instead`: what holds some is copied, functions are rebuilt.
 
-    Objects are copied with what their attributes hold; their classes, and whatever installed packages hold, stay as they are. With
-    `tables` NumPy's functions, and modules that are not installed, give others, too.
+    Objects are copied with what their attributes hold; their classes, and what installed packages hold, stay as they are, besides objects
+    that have such values as attributes (interpolants). With `tables` NumPy's functions, and modules that are not installed, give
+    others, too.
     """
 
     def __init__(self, instead, tables=False):
@@ -124,6 +125,8 @@ class Outside:
             return lambda held: MethodType(self(held.__func__), self(held.__self__))
         if issubclass(kind, Wrapper):
             return lambda held: self(held.f)
+        if kind is partial:
+            return self.partial
         if kind in (list, dict) or isinstance(held, tuple):
             return self.container
         if issubclass(kind, type | np.ufunc | np.generic):
@@ -135,8 +138,10 @@ class Outside:
             return makes_tables
         if kind is FunctionType:
             return self.function
-        users = kind is SimpleNamespace or (hasattr(held, "__dict__") and not installed(sys.modules.get(kind.__module__)))
-        return self.object if users else None
+        if not hasattr(held, "__dict__"):
+            return None
+        users = kind is SimpleNamespace or not installed(sys.modules.get(kind.__module__))
+        return self.object if users or (not self.tables and any(self.instead(part) is not part for part in vars(held).values())) else None
 
     def container(self, held):
         parts = held if type(held) is dict else dict(enumerate(held))
@@ -146,6 +151,11 @@ class Outside:
         if type(held) is dict:
             return new
         return type(held)(*new.values()) if hasattr(held, "_fields") else type(held)(new.values())
+
+    def partial(self, held):
+        parts = held.func, held.args, held.keywords
+        new = self.container(parts)
+        return held if new is parts else partial(new[0], *new[1], **new[2])
 
     def object(self, held):
         shared = {name: part for base in reversed(type(held).__mro__) for name, part in vars(base).items() if type(part) is np.ndarray}

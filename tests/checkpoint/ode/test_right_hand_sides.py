@@ -1,0 +1,106 @@
+"""Right-hand sides as users write them: what they close over, take and return; derivatives are those of closed solutions."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+import dualad
+from checkpoint import grad, odeint, solve_ivp
+
+pytest.importorskip("scipy.integrate")
+TIGHT = {"rtol": 1e-9, "atol": 1e-11}
+BOTH = pytest.mark.parametrize("derived", [grad, dualad.derivative])
+
+
+class Model:
+    def __init__(self, rate):
+        self.rate = rate
+
+    def slope(self, t, y):
+        return -self.rate * y
+
+
+class Slotted:
+    __slots__ = ("rate",)
+
+    def __init__(self, rate):
+        self.rate = rate
+
+    def slope(self, t, y):
+        return -self.rate * y
+
+
+def end(slope, **options):
+    """Return y(1) of y' = -rate y, whose derivative by the rate is -exp(-rate)."""
+    return solve_ivp(slope, (0.0, 1.0), [1.0], t_eval=[1.0], **TIGHT, **options).y[0, 0]
+
+
+@BOTH
+def test_partials_and_interpolants_hold_parameters(derived):
+    interpolate = pytest.importorskip("dualad.scipy.interpolate")
+
+    def by_table(rate):
+        table = interpolate.interp1d([0.0, 2.0], np.stack([rate, rate]))
+        return lambda t, y: -table(t) * y
+
+    def by_spline(rate):
+        spline = interpolate.CubicSpline(np.arange(4.0), np.stack([rate] * 4))
+        return lambda t, y: -spline(t) * y
+
+    by_keyword = lambda rate: partial(lambda t, y, k: -k * y, k=rate)
+    by_place = lambda rate: partial(lambda k, t, y: -k * y, rate)
+    of_method = lambda rate: partial(Model.slope, Model(rate))
+    for made in (by_keyword, by_place, of_method, by_table, by_spline):
+        np.testing.assert_allclose(derived(lambda rate, made=made: end(made(rate)))(0.5), -np.exp(-0.5), rtol=1e-8)
+
+
+@BOTH
+def test_objects_among_the_arguments_hold_parameters(derived):
+    def read(rate):
+        return end(lambda t, y, model, factor: factor * model.slope(t, y), args=(Model(0.5 * rate), rate / 0.5))
+
+    np.testing.assert_allclose(derived(read)(0.5), -np.exp(-0.25), rtol=1e-8)  # of exp(-rate**2)
+
+
+@BOTH
+def test_objects_without_a_dict_are_refused(derived):
+    with pytest.raises(TypeError, match="solve_ivp: the function uses a traced value"):
+        derived(lambda rate: end(Slotted(rate).slope))(0.5)
+    with pytest.raises(TypeError, match="solve_ivp: the function uses a traced value"):
+        derived(lambda rate: end(lambda t, y, k, model: model.slope(t, y), args=(rate, Slotted(rate))))(0.5)
+
+
+@BOTH
+def test_a_vectorized_function_is_given_a_column(derived):
+    """As SciPy gives it."""
+
+    def read(rate, method):
+        decay = lambda t, y, rate: np.stack([-rate * y[0, :], -y[1, :]])
+        return solve_ivp(decay, (0.0, 1.0), [1.0, 2.0], method, [1.0], vectorized=True, args=(rate,), rtol=1e-7, atol=1e-9).y[0, 0]
+
+    for method in ("RK45", "Radau"):
+        np.testing.assert_allclose(derived(read)(0.5, method), -np.exp(-0.5), rtol=1e-5)
+
+
+@BOTH
+def test_what_a_function_returns_becomes_an_array_as_in_scipy(derived):
+    """Numbers for one equation, integers, single precision."""
+    np.testing.assert_allclose(derived(lambda rate: end(lambda t, y: -rate * y[0]))(0.5), -np.exp(-0.5), rtol=1e-8)
+    steady = lambda y0: solve_ivp(lambda t, y: [1, 2], (0.0, 2.0), np.stack([y0, 0.0]), t_eval=[2.0]).y[:, 0] @ np.array([3.0, 1.0])
+    np.testing.assert_allclose(derived(steady)(0.5), 3.0, rtol=1e-12)
+    rough = lambda y0: solve_ivp(lambda t, y: (-y).astype(np.float32), (0.0, 1.0), np.stack([y0]), rtol=1e-4).y[0, -1]
+    np.testing.assert_allclose(derived(rough)(0.5), np.exp(-1.0), rtol=1e-3)
+    for rate in (0.5, np.float64(0.5)):  # the number does not yield to the precision of the constant
+        np.testing.assert_allclose(derived(lambda rate: end(lambda t, y: np.float32(-1.0) * rate * y))(rate), -np.exp(-0.5), rtol=1e-7)
+
+
+@BOTH
+def test_what_chooses_the_steps_may_be_traced(derived):
+    read = lambda rate: end(lambda t, y, rate: -rate * y, args=(rate,), first_step=1e-3 * rate, max_step=rate)
+    np.testing.assert_allclose(derived(read)(0.5), -np.exp(-0.5), rtol=1e-8)
+
+
+@BOTH
+def test_odeint_takes_a_number(derived):
+    np.testing.assert_allclose(derived(lambda y0: odeint(lambda y, t: -y, y0, [0.0, 1.0])[-1, 0])(0.5), np.exp(-1.0), rtol=1e-6)
