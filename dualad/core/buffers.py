@@ -18,7 +18,7 @@ from ..rules.kinds import ROWS
 from .conversions import STALE, STANDING, lift, mapped
 from .dispatch import highest
 from .flat import Flat
-from .levels import FILLED, LIVE, Handle
+from .levels import FILLED, LIVE, Handle, live
 
 __all__ = ["Buffer", "as_array", "as_buffer", "is_traced", "lifted_to", "owner_of", "settled"]
 
@@ -238,7 +238,7 @@ def promoted(x: Buffer, given: Any) -> Any:
         memory = as_strided(as_array(owner), (owner.size,), (owner.itemsize,))
         vector = lifted_to(given, memory.copy())
         memory[...] = STALE if x.dtype.kind == "f" else complex(STALE, STALE)
-        FILLED.update(LIVE)
+        FILLED.update(live())
         x._root.memory, x._root.owner, x._root.vector = memory, owner, vector
     return value_of(x)
 

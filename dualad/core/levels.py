@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 from contextvars import copy_context
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,11 +19,11 @@ import numpy as np
 from ..support.callers import explain
 from ..support.forks import lock_of
 
-__all__ = ["FILLED", "LIVE", "Handle", "Level", "Owner", "View", "errors_as_in", "new", "root", "shared_view", "version_of"]
+__all__ = ["FILLED", "LIVE", "Handle", "Level", "Owner", "View", "errors_as_in", "live", "new", "root", "shared_view", "version_of"]
 
 new = object.__new__
-LIVE: set = set()  # ids of the levels that are being computed, in any thread
-FILLED: set = set()  # of those in which an array of plain numbers became traced
+LIVE: set = set()  # the levels that are being computed, in any thread, and what interrupts left behind until `live` is asked
+FILLED: set = set()  # those in which an array of plain numbers became traced
 
 
 class Level:
@@ -53,23 +54,19 @@ class Level:
         self.context = copy_context()  # 60 ns
 
     def __enter__(self):
-        LIVE.add(self.id)
+        LIVE.add(self)
         return self
 
     def __exit__(self, kind, error, traceback):
-        LIVE.discard(self.id)
-        FILLED.discard(self.id)
+        LIVE.discard(self)
+        if FILLED:
+            FILLED.intersection_update(live())
         self.alive = self.plain = False
         if isinstance(error, Exception):
             refusal, self.refusal = self.refusal, None
             explain(error, refusal, self.objects)
         elif error is not None:
             errors_as_in(self.context)
-
-    def __del__(self):
-        if self.alive:  # an interrupt came before or in __exit__
-            LIVE.discard(self.id)
-            FILLED.discard(self.id)
 
     @property
     def writing(self):
@@ -80,6 +77,22 @@ class Level:
         """Raise if the derivative call that made this level is over."""
         if not self.alive:
             raise RuntimeError(self.outlived)
+
+
+def holders(levels):
+    """Return pairs of a level and how many references there are to it, these included."""
+    return [(level, getrefcount(level)) for level in tuple(levels)]
+
+
+ALONE = holders({Level()})[0][1]  # of one that only a set holds
+
+
+def live():
+    """Return the levels that are being computed, without those that an interrupt left in `LIVE`, which nothing else holds."""
+    for level, count in holders(LIVE):
+        if count - (level in FILLED) <= ALONE:
+            LIVE.discard(level)
+    return LIVE
 
 
 def errors_as_in(context):
