@@ -48,21 +48,11 @@ def lost(x, what, advice):
 
 
 #: modules of SciPy with functions that have rows
-ROWS_OF_SCIPY = (
-    "scipy.fft",
-    "scipy.integrate",
-    "scipy.interpolate",
-    "scipy.linalg",
-    "scipy.ndimage",
-    "scipy.optimize",
-    "scipy.signal",
-    "scipy.sparse",
-    "scipy.sparse.linalg",
-    "scipy.spatial.distance",
-    "scipy.spatial.transform",
-    "scipy.special",
-    "scipy.stats",
-)
+NAMES = (
+    "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse", "sparse.linalg", "spatial.distance",
+    "spatial.transform", "special", "stats",
+)  # fmt: skip
+ROWS_OF_SCIPY = tuple(f"scipy.{name}" for name in NAMES)
 
 
 def spelled_otherwise(name):

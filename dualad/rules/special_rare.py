@@ -202,23 +202,20 @@ several(  # DLMF 10.61.3
     lambda part, x: 1j * part(0) - part(2) / x,
     lambda part, x: 1j * part(1) - part(3) / x,
 )
+
+
+def oscillating(name, at, bend, unit=1.0):
+    """Enter a solution of y'' = q y that SciPy returns with y': `bend` returns q of the arguments; `unit` is that of the one at `at`."""
+    several(name, at, lambda part, *args: unit * part(1), lambda part, *args: unit * bend(*args) * part(0))
+
+
 for name in ("pbdv", "pbvv"):
-    several(name, 1, lambda part, v, x: part(1), lambda part, v, x: (0.25 * x * x - v - 0.5) * part(0))  # DLMF 12.2.1
-several("pbwa", 1, lambda part, a, x: part(1), lambda part, a, x: (a - 0.25 * x * x) * part(0))
+    oscillating(name, 1, lambda v, x: 0.25 * x * x - v - 0.5)  # DLMF 12.2.1
+oscillating("pbwa", 1, lambda a, x: a - 0.25 * x * x)
 for kind, value in (("c", sp.mathieu_a), ("s", sp.mathieu_b)):  # DLMF 28.2.1 and 28.20.1, of degrees and of real numbers
-    several(
-        f"mathieu_{kind}em",
-        2,
-        lambda part, m, q, x: RADIAN * part(1),
-        lambda part, m, q, x, value=value: RADIAN * (2.0 * q * sp.cosdg(2.0 * x) - value(m, q)) * part(0),
-    )
+    oscillating(f"mathieu_{kind}em", 2, lambda m, q, x, value=value: 2.0 * q * sp.cosdg(2.0 * x) - value(m, q), RADIAN)
     for name in (f"mathieu_mod{kind}em1", f"mathieu_mod{kind}em2"):
-        several(
-            name,
-            2,
-            lambda part, m, q, x: part(1),
-            lambda part, m, q, x, value=value: (value(m, q) - 2.0 * q * np.cosh(2.0 * x)) * part(0),
-        )
+        oscillating(name, 2, lambda m, q, x, value=value: value(m, q) - 2.0 * q * np.cosh(2.0 * x))
 
 
 def spheroidal(name, value, sign, side):

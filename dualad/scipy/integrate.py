@@ -1,6 +1,5 @@
 """``scipy.integrate`` with derivatives."""
 
-from . import equations as _rows
 from .namespaces import namespace as _namespace
 
-__getattr__, __dir__, __all__ = _namespace("integrate", _rows)
+__getattr__, __dir__, __all__ = _namespace(__name__, "dualad.scipy.equations")

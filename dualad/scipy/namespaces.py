@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -31,9 +30,11 @@ def has_row(fn: Callable) -> bool:
     return fn in ROWS or late_row(fn) is not None
 
 
-def namespace(name: str, rows: ModuleType) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a module that has the ``FUNCTIONS`` of `rows`, and its ufuncs with rows."""
-    scipys = import_module(f"scipy.{name}")
+def namespace(module: str, home: str | None = None) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a module that has the ``FUNCTIONS`` of its rows, or of another home, and
+    SciPy's ufuncs with rows."""
+    name = module.removeprefix("dualad.scipy.")
+    scipys, rows = import_module(f"scipy.{name}"), import_module(home or f"dualad.rules.scipy.{name}")
 
     def lookup(attribute: str) -> Any:
         if attribute == "FUNCTIONS":

@@ -1,6 +1,5 @@
 """``scipy.ndimage`` with derivatives."""
 
-from ..rules.scipy import ndimage as _rows
 from .namespaces import namespace as _namespace
 
-__getattr__, __dir__, __all__ = _namespace("ndimage", _rows)
+__getattr__, __dir__, __all__ = _namespace(__name__)

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+import numpy as np
+
 from ...support.equality import same_arrays
 from ..calling import same, signature
-from ..kinds import Differentiable, Elementwise, composite, elementwise, primitive
+from ..kinds import Differentiable, Elementwise, any_traced, composite, elementwise, primitive
 
-__all__ = ["by_body", "by_partials", "named", "positional", "shortened"]
+__all__ = ["by_body", "by_partials", "named", "positional", "settled", "shortened"]
 
 
 def named(fn: Callable, name: str) -> Callable:
@@ -129,3 +131,14 @@ def positional(name: str, parameters: inspect.Signature, args: tuple, kwargs: di
         raise TypeError(f"{name}{parameters}: {error}") from None
     bound.apply_defaults()
     return bound.args
+
+
+copied: Any = named(np.copy, "numpy.copy")
+composite(copied, np.copy)
+
+
+def settled(x: Any) -> Any:
+    """Return copies of traced arrays, which their owners may write: a plain one of a buffer in which nothing traced is."""
+    if not any_traced(x):
+        return x
+    return type(x)(map(settled, x)) if type(x) in (list, tuple) else copied(x)

@@ -17,25 +17,14 @@ from scipy import interpolate as si
 
 from ..constants import stopped
 from ..indexing import getitem
-from ..kinds import any_traced, composite, ndim_of, shape_of
+from ..kinds import any_traced, ndim_of, shape_of
 from ..shapes import as_array
 from . import splines
-from .entering import by_body, named
+from .entering import by_body, settled
 
 __all__ = ["FUNCTIONS"]
 
 FUNCTIONS: dict[str, Any] = {}
-
-
-copied: Any = named(np.copy, "scipy.interpolate.copied")
-composite(copied, np.copy)
-
-
-def settled(x: Any) -> Any:
-    """Return copies of traced arrays, which their owners may write: a plain one of a buffer in which nothing traced is."""
-    if not any_traced(x):
-        return x
-    return type(x)(map(settled, x)) if type(x) in (list, tuple) else copied(x)
 
 
 def packed(x: Any) -> Any:

@@ -12,6 +12,7 @@ from ..kinds import any_traced, bilinear, primitive, shape_of
 from ..linalg import mT
 from ..shapes import as_array
 from ..sparse import is_sparse, times_sparse
+from .entering import settled
 
 __all__ = ["CALLED", "FUNCTIONS", "Entries", "product", "share_of_entries", "with_entries"]
 
@@ -101,10 +102,11 @@ class Entries:
 
 def entries(kind: type, given: tuple, shape: tuple | None) -> Entries:
     """Return a matrix of traced data, given as SciPy takes plain ones: (data, indices, indptr) or (data, (rows, columns))."""
+    data = as_array(given[0])
     if len(given) == 3:
-        data, indices, indptr = given
+        indices, indptr = given[1:]
         return Entries(data, kind((np.ones(len(indices)), indices, indptr), shape=shape, copy=True))
-    data, (rows, columns) = given
+    rows, columns = given[1]
     places = kind((np.ones(len(rows)), (rows, columns)), shape=shape)
     by_kind = [rows, columns] if "csr" in kind.__name__ else [columns, rows]
     order = np.unique(by_kind, axis=1, return_inverse=True)[1].ravel()
@@ -123,7 +125,7 @@ def kind_of(name: str) -> Any:
 
     class Made(scipys, metaclass=Kind):
         def __new__(cls, arg1: Any = None, shape: Any = None, *args: Any, **kwargs: Any) -> Any:
-            if type(arg1) is tuple and any_traced(arg1[0]):
+            if type(arg1) is tuple and any_traced(arg1[0]) and any_traced(settled(as_array(arg1[0])[:0])):  # no buffer of plain numbers
                 return entries(scipys, arg1, shape)
             return super().__new__(cls)
 
