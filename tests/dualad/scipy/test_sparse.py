@@ -117,7 +117,7 @@ def test_they_compile_and_are_found_in_adapted_code():
 
     def others(d):
         a = sp.csr_array((d, (ROWS, COLUMNS)), shape=(4, 4))
-        ones = sp.csr_array((np.ones(4), (COLUMNS[:4], ROWS[:4])))
+        ones = sp.csr_array((np.ones(4), (COLUMNS[:4], ROWS[:4])), shape=(4, 4))
         assert isinstance(sp.csr_array(PLAIN), sp.csr_array) and (ones + ones.T).sum() == 8.0, "of plain numbers it is SciPy's"
         return np.sum(spl.spsolve(a, VECTOR) ** 2) + np.sum((sp.csr_array(PLAIN) @ d[:4]) ** 2)
 
