@@ -229,8 +229,8 @@ def gathered_form(fn, args, kwargs, batched):
     """Evaluate a function that moves elements about: it moves their positions."""
     x = args[0]
     size = np.size(x) // x.shape[0]
-    places = np.asarray(fn(np.arange(1, size + 1).reshape(x.shape[1:]), *args[1:], **kwargs))
-    if batched != {0} or places.dtype.kind != "i" or not places.all():  # with zeros among them
+    places = fn(np.arange(1, size + 1).reshape(x.shape[1:]), *args[1:], **kwargs)
+    if batched != {0} or hasattr(places, "__dualad_apply__") or places.dtype.kind != "i" or not places.all():  # with zeros among them
         return NotImplemented
     return np.reshape(x, (x.shape[0], -1))[:, places - 1]
 

@@ -231,3 +231,9 @@ def test_an_error_of_the_function_stays_its_own_beside_computed_indices():
 
     with pytest.raises(ValueError, match="of the function"):
         jit(grad(f))(np.ones((2, 2)))
+
+
+def test_many_cotangents_of_what_a_sort_moves():
+    x = np.random.default_rng(0).normal(size=(4, 3))
+    f = lambda x: np.sort(x, axis=0)
+    np.testing.assert_array_equal(jacobian(jit(f, backend="numpy"))(x), jacobian(f)(x))
