@@ -12,7 +12,7 @@ import ctypes
 import struct
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 
 import numpy as np
@@ -21,7 +21,7 @@ from ..ir.nodes import ArrayType, Type, Var
 from ..ir.values import PART, arithmetic_dtype
 from .llvm import number_type
 
-__all__ = ["OBJECTS", "PYTHON", "code_of_enter", "code_of_slots", "entered", "immortal", "otherwise_laid_out"]
+__all__ = ["OBJECTS", "PYTHON", "code_of_enter", "code_of_slots", "entered", "immortal", "otherwise_laid_out", "places_in_slots"]
 
 FASTCALL = 0x80  # METH_FASTCALL
 #: functions of CPython that are called, with the types of their results and arguments
@@ -373,20 +373,34 @@ def layout(types: list[Type], address: int, loops: bool) -> np.ndarray:
     return np.array([address, len(types), size, loops, *kinds], np.int64)
 
 
-def code_of_slots(function, parameters: tuple[Var, ...], constants: frozenset[int]) -> str:
+def places_in_slots(parameters: tuple[Var, ...], constants: frozenset[int]) -> dict[str, int]:
+    """Return where numbers, and arrays without axes, stand among the slots; the positions in `constants` have none."""
+    places, place = {}, 0
+    for i, parameter in enumerate(parameters):
+        if i not in constants:
+            if not parameter.shape:
+                places[parameter.name] = place
+            place += from_slots(i, place, parameter.type)[1]
+    return places
+
+
+def code_of_slots(function, parameters: tuple[Var, ...], constants: frozenset[int], frame: Collection[str]) -> str:
     """Return the LLVM code of ``slots(values) -> status``, which calls a function with what stands in slots of 8 bytes.
 
-    The positions in `constants` are no arguments; they are found under names of their own. DIGEST stands in all names.
+    The positions in `constants` are no arguments; they are found under names of their own. DIGEST stands in all names. What is in the
+    `frame`, by name, the function takes out of the slots itself.
     """
     declared = [f"@constant_DIGEST_{i} = external global i8" for i in sorted(constants)]
-    passed, slots, place = ["ptr %status"], ["  %status = alloca i64", "  store i64 0, ptr %status"], 0
+    passed, slots, place = ["ptr %status", *(["ptr %values"] if frame else [])], ["  %status = alloca i64", "  store i64 0, ptr %status"], 0
     for i, parameter in enumerate(parameters):
         if i in constants:
             passed.append(f"ptr @constant_DIGEST_{i}")
             continue
         lines, count = from_slots(i, place, parameter.type)
-        slots += lines
         place += count
+        if parameter.name in frame:
+            continue
+        slots += lines
         passed.append(f"{'ptr' if isinstance(parameter.type, ArrayType) else number_type(parameter.dtype)} %n{i}")
     slots += [f"  call {function.result} @{function.name}({', '.join(passed)})", "  %code = load i64, ptr %status", "  ret i64 %code"]
     return "\n".join([*declared, "define i64 @slots_DIGEST(ptr %values) {", *slots, "}"])

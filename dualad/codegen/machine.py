@@ -10,12 +10,13 @@ from functools import cache
 import numpy as np
 from llvmlite import binding
 
+from ..ir.frame import framed
 from ..ir.nodes import Module
 from ..loops.python_calls import guarded
-from ..support.costs import LONG_CODE_BYTES
+from ..support.costs import FRAMED_ARGUMENTS, LONG_CODE_BYTES
 from ..support.forks import compiler, held_across_forks
 from .cache import stored
-from .entry import OBJECTS, PYTHON, code_of_enter, code_of_slots, entered, immortal
+from .entry import OBJECTS, PYTHON, code_of_enter, code_of_slots, entered, immortal, places_in_slots
 from .to_llvm import translated
 
 __all__ = ["FUSES", "assembly", "compiled"]
@@ -70,10 +71,16 @@ def enter():
 
 def code(module, name, constants=frozenset()):
     """Return the translation of a function, and its LLVM code with that of how it is entered; DIGEST stands in its names."""
+    parameters = module.function(name).parameters
+    places = places_in_slots(parameters, constants)
+    if len(places) > FRAMED_ARGUMENTS:
+        module = framed(module, name, places)
+    else:
+        places = {}
     function, text = translated(module, name, FUSES)
     for symbol, place in function.module.symbols.items():
         binding.add_symbol(symbol, place)
-    return function, f"{text}\n{code_of_slots(function, module.function(name).parameters, constants)}"
+    return function, f"{text}\n{code_of_slots(function, parameters, constants, places)}"
 
 
 def assembly(module: Module, name: str) -> str:

@@ -1,16 +1,18 @@
 """Long functions of the loop IR cut into pieces, between statements outside of loops: compilers take more than in proportion to length.
 
-Numbers that live across pieces go through arrays of the caller's; rows and other views are made again in each piece that reads them.
+Numbers that live across pieces go through arrays of the caller's; rows and other views are made again in each piece that reads them, and
+what stands in a frame is taken out there.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any, TypeGuard, get_args
+from typing import Any, TypeGuard
 
-from .nodes import ArrayType, Assign, Call, Do, Expression, Function, Load, Module, Return, Room, Statement, Store, Table, Var, number
+from .frame import is_taken
+from .nodes import ArrayType, Assign, Call, Do, Function, Load, Module, Return, Room, Statement, Store, Table, Var, number
 from .values import arithmetic_dtype
+from .walk import names, walked
 
 __all__ = ["cut"]
 
@@ -46,14 +48,17 @@ class Piece:
 def pieces(function: Function, longest: int) -> list[Function]:
     """Return the pieces of a function and the one that calls them; the function alone where it is short, or cannot be cut."""
     parts, end = [Piece()], Piece()
+    frame = {statement.targets[0].name: statement for statement in function.body if is_taken(statement)}
     for statement in function.body:
+        if is_taken(statement):
+            continue
         if isinstance(statement, Return):
             end.add(statement)
             continue
         if parts[-1].length >= longest:
             parts.append(Piece())
         parts[-1].add(statement)
-    if len(parts) == 1 or not is_steady(function, parts):
+    if len(parts) == 1 or not is_steady(function, parts) or any(name in part.sets for part in parts for name in frame):
         return [function]
 
     for k, part in enumerate(parts):
@@ -81,14 +86,19 @@ def pieces(function: Function, longest: int) -> list[Function]:
     for k, part in enumerate(parts):
         read = [Assign((across[name],), (homes[name],)) for name in part.mentions if name in homes and first[name] < k]
         stored = [Store(homes[name].array, homes[name].index, across[name]) for name in part.sets if name in homes and k < last[name]]
-        body = (*read, *(statement for statement in part.statements if statement not in rooms), *stored)
+        body = (*taken(frame, part), *read, *(statement for statement in part.statements if statement not in rooms), *stored)
         mentions = names(body)
         given = tuple(var for var in (*function.parameters, *(room.target for room in rooms)) if var.name in mentions)
         made.append(Function(f"{function.name}_{k}", given, body))
         calls.append(Do(Call(made[-1].name, given, None)))
     read = [Assign((across[name],), (homes[name],)) for name in end.mentions if name in homes]
-    body = (*rooms, *calls, *read, *end.statements)
+    body = (*taken(frame, end), *rooms, *calls, *read, *end.statements)
     return [*made, Function(function.name, function.parameters, body, inlined=function.inlined)]
+
+
+def taken(frame: dict[str, Assign], piece: Piece) -> list[Assign]:
+    """Return the statements that take out of the frame what a piece mentions."""
+    return [frame[name] for name in piece.mentions if name in frame]
 
 
 def is_steady(function: Function, parts: list[Piece]) -> bool:
@@ -114,25 +124,3 @@ def is_array(var: Var) -> bool:
 
 def targets(node: Assign | Room) -> tuple[Var, ...]:
     return node.targets if isinstance(node, Assign) else (node.target,)
-
-
-def names(node: Any) -> set[str]:
-    """Return the names of the variables in a statement, or in several."""
-    return {found.name for found in walked(node) if isinstance(found, Var)}
-
-
-def walked(node: Any) -> Iterator[Expression | Statement]:
-    """Yield a statement, and all statements and expressions in it, each once."""
-    seen, left = set(), [node]
-    while left:
-        node = left.pop()
-        kind = type(node)
-        if kind is tuple:
-            left += node
-        elif kind in KINDS and id(node) not in seen:
-            seen.add(id(node))
-            yield node
-            left += [getattr(node, name) for name in kind.__slots__]
-
-
-KINDS = frozenset(get_args(Expression | Statement))

@@ -21,11 +21,12 @@ TEXT = "def part0(a, i, n, z, flag, w):\n    p = at_least_inside(i[0], 3)\n    a
 KINDS = [((3,), "float64"), ((1,), "int64"), "float64", "complex128", "bool", "uint64"]
 
 
-@pytest.fixture(params=["built-in", "ctypes"])
+@pytest.fixture(params=["built-in", "ctypes", "frame"])
 def function(request, monkeypatch):
     monkeypatch.setattr(machine, "made", {})
+    monkeypatch.setattr(machine, "FRAMED_ARGUMENTS", 0 if request.param == "frame" else 100)
     entry.tell.cache_clear()
-    if request.param == "built-in":
+    if request.param != "ctypes":
         return compiled(TEXT, "part0", KINDS)
     monkeypatch.setattr(entry, "otherwise_laid_out", lambda: "NumPy's arrays have other fields")
     with pytest.warns(RuntimeWarning, match="NumPy's arrays have other fields, so compiled functions are called through ctypes"):

@@ -16,7 +16,7 @@ pytest.importorskip("llvmlite")
 
 from checkpoint import vjp
 from dualad import jvp
-from dualad.codegen import arithmetic, kernels, scalars, to_llvm
+from dualad.codegen import arithmetic, kernels, machine, scalars, to_llvm
 from dualad.codegen.machine import FUSES, code, optimised
 from dualad.codegen.native import compile_llvm
 from dualad.codegen.to_llvm import kernel
@@ -433,11 +433,12 @@ def filled(rng, kind):
 
 
 @pytest.mark.parametrize("name", ["wave", "wave_jvp", "in_slices_vjp", "lorenz", "rows_and_columns"])
-def test_pieces_and_shared_kernels_give_the_same_bits(name, monkeypatch):
+def test_pieces_frames_and_shared_kernels_give_the_same_bits(name, monkeypatch):
     outs = []
-    for longest, lines in ((10**9, 10**9), (1, 10**9), (10**9, 0), (1, 0)):
+    for longest, lines, numbers in ((10**9, 10**9, 100), (1, 10**9, 0), (10**9, 0, 0), (1, 0, 100)):
         monkeypatch.setattr(to_llvm, "LONG_FUNCTION", longest)
         monkeypatch.setattr(to_llvm, "SHARED_LINES", lines)
+        monkeypatch.setattr(machine, "FRAMED_ARGUMENTS", numbers)
         native = compile_llvm(SOURCES[name])
         rng = np.random.default_rng(3)
         kinds = [ArrayType(x.dtype.name, x.shape) if x.shape else x.dtype.name for x in native.plan.program.inputs]
