@@ -28,7 +28,7 @@ if hasattr(binding, "ffi"):  # compilations of other libraries in other threads
 FUSES: bool = not binding.get_process_triple().startswith(("x86", "i686")) or bool(binding.get_host_cpu_features().get("fma"))
 
 #: how LLVM optimises; 3 would unroll more: up to five times as dear, and the code not faster
-TUNING = {"speed_level": 2, "long_level": 1, "loop_vectorization": True, "slp_vectorization": False}
+TUNING = {"speed_level": 2, "long_level": 1, "code_level": 3, "loop_vectorization": True, "slp_vectorization": False}
 
 #: the functions of this process by digest; their machine code is never given back
 made: dict[str, Callable] = {}
@@ -56,8 +56,8 @@ def digest_of(text):
 
 def address(name, text, digest):
     """Return where a function of LLVM code is, by its name in front of the digest."""
-    _, holder = engine()
-    content = stored(digest, lambda: engine()[0].emit_object(optimised(text.replace("DIGEST", digest))))
+    holder = engine()
+    content = stored(digest, lambda: emitter(TUNING["code_level"]).emit_object(optimised(text.replace("DIGEST", digest))))
     holder.add_object_file(binding.ObjectFileRef.from_data(content))
     return holder.get_function_address(f"{name}_{digest}")
 
@@ -86,27 +86,33 @@ def code(module, name, constants=frozenset()):
 def assembly(module: Module, name: str) -> str:
     """Return the assembly of what `compiled` makes."""
     with compiler():
-        return engine()[0].emit_assembly(optimised(code(module, name)[1]))
+        return emitter(TUNING["code_level"]).emit_assembly(optimised(code(module, name)[1]))
+
+
+@cache
+def emitter(level):
+    """Return what makes machine code."""
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    target = binding.Target.from_triple(binding.get_process_triple())
+    features = binding.get_host_cpu_features().flatten()
+    return target.create_target_machine(cpu=binding.get_host_cpu_name(), features=features, opt=level, jit=True)
 
 
 @cache
 def engine():
-    """Return what makes machine code, and what holds it."""
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
-    target = binding.Target.from_triple(binding.get_process_triple())
-    options = {"cpu": binding.get_host_cpu_name(), "features": binding.get_host_cpu_features().flatten(), "opt": 3, "jit": True}
-    holder = immortal(binding.create_mcjit_compiler(binding.parse_assembly(""), target.create_target_machine(**options)))
+    """Return what holds machine code."""
+    holder = immortal(binding.create_mcjit_compiler(binding.parse_assembly(""), emitter.__wrapped__(3)))
     for name in PYTHON:
         binding.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
     for name, thing in OBJECTS.items():
         binding.add_symbol(name, id(thing))
-    return target.create_target_machine(**options), holder
+    return holder
 
 
 def optimised(text):
     """Return the optimised module of LLVM code."""
-    machine, _ = engine()
+    machine = emitter(TUNING["code_level"])
     module = binding.parse_assembly(text)
     module.triple, module.data_layout = binding.get_process_triple(), str(machine.target_data)
     level = TUNING["long_level" if len(text) > LONG_CODE_BYTES else "speed_level"]

@@ -35,7 +35,7 @@ def counted(moment, *places):
 
 
 def kill_again_and_again(tmp_path, folder, script, length, *, module, kills, latest, expected):
-    """Run a script, killed at a random call up to the `latest`, until so many were killed; then let it come through.
+    """Run a script, killed at a random call up to the `latest` (about its last), until so many were killed; then let it come through.
 
     One that comes through before prints what is `expected` and leaves no folder; the next one begins anew. The script imports the test
     `module`; its arguments are the number of the call, the folder and `length`. Both sweeps must have been hit.

@@ -309,7 +309,7 @@ print(repr(bits_of(result)))
 @pytest.mark.parametrize("length", ["known", "until"])
 def test_killed(tmp_path, folder, length):
     """At random calls of step, pull and the system; on one folder until one process comes through, then anew."""
-    kill_again_and_again(tmp_path, folder, SCRIPT, length, module=__name__, kills=12, latest=900, expected=repr(EXPECTED))
+    kill_again_and_again(tmp_path, folder, SCRIPT, length, module=__name__, kills=12, latest=500, expected=repr(EXPECTED))
 
 
 @pytest.mark.parametrize("storage", [Memory(), Disk(), Disk("folder")], ids=repr)

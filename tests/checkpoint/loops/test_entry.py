@@ -56,7 +56,7 @@ EXPECTED = {"known": Calls().gradient(), "until": Calls().gradient(until=until)}
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
 @pytest.mark.parametrize("length", ["known", "until"])
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_only_what_was_lost_is_repeated(tmp_path_factory, length, schedule, data):
     if length == "until" and type(schedule) is Revolve:
@@ -161,7 +161,7 @@ print(" ".join(Calls().gradient(storage=Disk(folder, resume=True, every=0), **op
 @pytest.mark.parametrize("length", ["known", "until"])
 def test_killed(tmp_path, folder, length):
     """At random calls of the step and the system; on one folder until one process comes through, then anew."""
-    kill_again_and_again(tmp_path, folder, SCRIPT, length, module=__name__, kills=16, latest=1200, expected=" ".join(EXPECTED[length]))
+    kill_again_and_again(tmp_path, folder, SCRIPT, length, module=__name__, kills=16, latest=560, expected=" ".join(EXPECTED[length]))
 
 
 def test_memory_needs_no_rows():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import operator
 from types import FunctionType, ModuleType
@@ -149,3 +150,14 @@ def no_compiler(monkeypatch):
     """Let Python run what LLVM would compile, new paths, too, from the first call on."""
     monkeypatch.setitem(BACKENDS, "llvm", Interpreted)
     monkeypatch.setattr(tracing, "WAITING_CALLS", 0)
+
+
+@pytest.fixture(autouse=True)
+def no_optimiser(monkeypatch):
+    """Let LLVM translate chains as they are: what it makes of them is a matter of the tests of codegen and of chains."""
+    if importlib.util.find_spec("llvmlite") is None:
+        return
+    from dualad.codegen import machine
+
+    for name in ("speed_level", "long_level", "code_level", "loop_vectorization"):
+        monkeypatch.setitem(machine.TUNING, name, 0)

@@ -1,3 +1,3 @@
-"""In these tests LLVM compiles only where they say so; what jit gives to the backend "llvm" is run by Python."""
+"""In these tests LLVM compiles only where they say so, and optimises nothing; what jit gives to the backend "llvm" is run by Python."""
 
-from interpreted import no_compiler  # noqa: F401  (a fixture)
+from interpreted import no_compiler, no_optimiser  # noqa: F401  (fixtures)

@@ -202,10 +202,11 @@ def test_derivatives_are_those_of_eager_code(name):
         y = f(x)
         return np.sum(np.real(y * np.conj(y)) * 0.5 + np.real(y) * np.reshape(TABLE[0] + np.arange(np.size(y)), np.shape(y)))
 
-    expected = grad(loss)(x)
-    for derived in (grad(jit(loss)), jit(grad(loss)), gradient(jit(loss)), jit(gradient(loss), backend="numpy")):
-        np.testing.assert_allclose(derived(x), expected, rtol=1e-11, atol=1e-12)
-    np.testing.assert_allclose(jit(hessian(loss))(x), hessian(loss)(x), rtol=1e-11, atol=1e-12)
+    expected, compiled = grad(loss)(x), jit(loss)
+    together = jit(lambda x: (grad(loss)(x), hessian(loss)(x)))(x)
+    for derived in (grad(compiled)(x), together[0], gradient(compiled)(x), jit(gradient(loss), backend="numpy")(x)):
+        np.testing.assert_allclose(derived, expected, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(together[1], hessian(loss)(x), rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -237,11 +238,13 @@ def test_what_is_not_selected_has_no_share(name):
     t = np.array([1.0, 2.0, np.inf, -1.0, np.nan, 3.0])
     expected, whole = grad(f)(x, m), np.where(m, x, 0.5)
     assert np.isfinite(expected).all() and not expected[~m].any()
-    for derived in (grad(jit(f)), jit(grad(f)), gradient(jit(f)), jit(gradient(f)), jit(grad(f), backend="numpy")):
-        np.testing.assert_allclose(derived(x, m), expected, rtol=1e-12)
-    np.testing.assert_allclose(jit(hessian(f))(x, m), hessian(f)(x, m), rtol=1e-11, atol=1e-13)
-    np.testing.assert_allclose(jvp(lambda x: jit(f)(x, m), (x,), (t,))[1], expected[m] @ t[m], rtol=1e-12)
-    np.testing.assert_allclose(derivative(lambda s: jit(f)(whole * s, m), 3)(1.0), derivative(lambda s: f(whole * s, m), 3)(1.0), rtol=1e-9)
+    compiled, together = jit(f), jit(lambda x, m: (grad(f)(x, m), gradient(f)(x, m), hessian(f)(x, m)))(x, m)
+    for derived in (grad(compiled)(x, m), gradient(compiled)(x, m), *together[:2], jit(grad(f), backend="numpy")(x, m)):
+        np.testing.assert_allclose(derived, expected, rtol=1e-12)
+    np.testing.assert_allclose(together[2], hessian(f)(x, m), rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(jvp(lambda x: compiled(x, m), (x,), (t,))[1], expected[m] @ t[m], rtol=1e-12)
+    third, expected = (derivative(lambda s, f=f: f(whole * s, m), 3)(1.0) for f in (compiled, f))
+    np.testing.assert_allclose(third, expected, rtol=1e-9)
 
 
 def step(k, state, drag):
