@@ -54,7 +54,7 @@ def combination(weights: np.ndarray) -> Callable:
     def by_stage(weight: float) -> Callable:
         return lambda ans, y, h, *stages: weight * h
 
-    elementwise(moved, ONE, None, *map(by_stage, weights.tolist()), batch=False, trusted=True)
+    elementwise(moved, ONE, None, *map(by_stage, weights.tolist()), batch=False, inlined=True, trusted=True)
 
     def combined(y: Any, h: Any, stages: list) -> Any:
         if type(y) is Var and type(y.primal) is np.ndarray and not isinstance(h, Traced):

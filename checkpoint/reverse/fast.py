@@ -16,9 +16,9 @@ from dualad.rules.partials import evaluated
 from dualad.rules.precision import in_loop
 
 from .entries import Node, Number, pull_broadcast, pull_part, pull_row
-from .tape import NEVER_WRITTEN, Tape, Var, found, make_var
+from .tape import NEVER_WRITTEN, Tape, Var, found, make_var, taken
 
-__all__ = ["NO_KEYWORDS", "NUMBERS", "small"]
+__all__ = ["NO_KEYWORDS", "NUMBERS", "small", "stacked"]
 
 NO_KEYWORDS: dict[str, Any] = {}
 NUMBERS: set[type] = {float, int, float64}
@@ -72,6 +72,27 @@ def small(row: Any, fn: Callable[..., Any], args: Any, kwargs: dict[str, Any], t
         values = in_loop(row.fn, v, values)
     node = entry_of(row, v, values, kwargs, active, args, tape)
     return None if node is None else make_var(v, node, tape)
+
+
+def stacked(parts: Any, tape: Tape) -> Any:
+    """Stack numbers of which some are variables of the tape; None where the general path is needed."""
+    values, active = [], []
+    for i, part in enumerate(parts):
+        kind = type(part)
+        if kind is Var and part.level is tape and type(part.primal) is float:
+            values.append(part.primal)
+            if (node := part.node) is not None:
+                active.append((i, node if type(node) is int else tape.keep(node)))
+        elif kind is float or kind is float64:
+            values.append(part)
+        else:
+            return None
+    v = np.array(values)
+    if v.nbytes > tape.small:
+        return None
+    like = Abstract(v)
+    entry = [(node, pull_part, (i, like)) for i, node in active]
+    return make_var(v, taken(tape.entries, entry) if entry else None, tape)
 
 
 def entry_of(row: Any, v: Any, values: Any, kwargs: dict[str, Any], active: Sequence[int], args: Any, tape: Tape) -> Node | None:

@@ -25,7 +25,7 @@ from dualad.rules.memory import shows_memory
 from dualad.rules.partials import FIRST, MINUS_ONE, ONE, SECOND, evaluated
 
 from .entries import Binary, Evaluation, Index, Linear, Node, Unary
-from .fast import NO_KEYWORDS, NUMBERS, small
+from .fast import NO_KEYWORDS, NUMBERS, small, stacked
 from .tape import Tape, Var, found, make_var, taken
 
 __all__: list[str] = []
@@ -237,6 +237,8 @@ def array_function(self: Var, fn: Callable[..., Any], types: Any, args: Any, kwa
     if len(types) > 1 and another_goes_first(types):
         return Traced.__array_function__(self, fn, types, args, kwargs)
     row, tape, a = ROWS.get(fn), self.level, self.primal
+    if fn is np.stack and len(args) == 1 and not kwargs and type(a) is float and tape.plain and (r := stacked(args[0], tape)) is not None:
+        return r
     if row is None or len(args) > row.most or (kwargs and (len(args) < row.required or (row.dtype_at is not None and "dtype" in kwargs))):
         return Traced.__array_function__(self, fn, types, args, kwargs)
     if (

@@ -256,3 +256,18 @@ def test_several_threads_record_on_one_tape(size):
                 np.testing.assert_allclose(grad(lambda x: sum(pool.map(lambda i: work(x, i), range(8))))(x), wanted, rtol=1e-10)
     finally:
         sys.setswitchinterval(interval)
+
+
+def test_numbers_are_stacked_directly():
+    """With constants among them, NumPy's numbers too; arrays, other precisions and other axes as ever."""
+    x = np.array([0.5, 2.0, 3.0])
+    mixed = lambda x: np.stack([x[0] * x[1], 4.0, np.float64(5.0), x[2], x[2]])
+    np.testing.assert_array_equal(vjp(mixed, x)[0], mixed(x))
+    assert recorded(mixed, x) == 6  # four reads, the product, the stack
+    np.testing.assert_array_equal(jacobian(mixed)(x), dualad.jacobian(mixed)(x))
+    for others in (
+        lambda x: np.stack([x[0], np.float32(2.0)]),
+        lambda x: np.stack([x[0], x[1]], axis=-1),
+        lambda x: np.stack([x[:2], x[1:]]),
+    ):
+        np.testing.assert_array_equal(jacobian(others)(x), dualad.jacobian(others)(x))

@@ -31,6 +31,7 @@ UNSAMPLED = {
     "dualad.rules.indexing.stated": "its derivative is not that of its value",
     "dualad.rules.statistics.bins_of": "takes integers",
     "dualad.rules.shapes.length": "takes the mask of a selection",
+    "checkpoint.ode.methods.moved": "one for each line of a tableau, tested with the steps",
     "dualad.rules.decompositions.reflectors": "a step of qr",
     "dualad.rules.decompositions.reflected": "a step of qr",
 }
