@@ -16,7 +16,7 @@ from ..rules.calling import placed, public_name, with_out_named
 from ..rules.creation import lift as lifted_like
 from ..rules.kinds import ROWS
 from .conversions import STALE, STANDING, lift, mapped
-from .dispatch import highest
+from .dispatch import highest, holds_traced
 from .flat import Flat
 from .levels import FILLED, LIVE, Handle, live
 
@@ -259,9 +259,21 @@ def put_back(x: Any, target: Any) -> None:
 # --- around buffers -----------------------------------------------------------------------------------------------------------------
 
 
+NUMBERS = {float, int, bool, complex, np.float64, str, type(None)}
+
+
 def is_traced(x: Any) -> bool:
     """Return whether a value is, or holds, traced values."""
-    return any(stands(leaf) if type(leaf) is Buffer else isinstance(leaf, Handle) for leaf in leaves(x))
+    kind = type(x)
+    if kind in NUMBERS:
+        return False
+    if kind is np.ndarray:
+        return x.dtype.char == "O" and holds_traced(x)
+    if kind is Buffer:
+        return stands(x)
+    if kind in (tuple, list):
+        return any(map(is_traced, x))
+    return any(map(is_traced, x.values())) if kind is dict else isinstance(x, Handle)
 
 
 def leaves(x: Any) -> Iterator[Any]:
@@ -281,7 +293,11 @@ def lifted_to(given: Any, x: Any) -> Any:
 
 def as_array(x: Any) -> Any:
     """Return buffers as NumPy's arrays, also in tuples, lists and dicts."""
-    return mapped(lambda part: np.ndarray.view(part, np.ndarray) if type(part) is Buffer else part, x)
+    return mapped(plain, x)
+
+
+def plain(x: Any) -> Any:
+    return np.ndarray.view(x, np.ndarray) if type(x) is Buffer else x
 
 
 def settled(x: Any) -> Any:
