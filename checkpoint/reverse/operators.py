@@ -216,8 +216,11 @@ def general_operator(row: Any, operate: Callable[..., Any], slow: Callable[..., 
     """Return the operator for all else."""
 
     def general(self: Var, other: Any) -> Any:
-        r = small(row, operate, (other, self) if reflected else (self, other), NO_KEYWORDS, self.level)
-        return slow(self, other) if r is None else r
+        args, tape = (other, self) if reflected else (self, other), self.level
+        if (r := small(row, operate, args, NO_KEYWORDS, tape)) is not None:
+            return r
+        direct = tape.plain and row.complex_body is None and of_one_level(args, tape)
+        return self._interpret(row, args, NO_KEYWORDS) if direct else slow(self, other)
 
     return general
 
@@ -270,8 +273,11 @@ def array_function(self: Var, fn: Callable[..., Any], types: Any, args: Any, kwa
         canonical: tuple[Any, dict[str, Any]] = (args, kwargs) if row.canonical is None or "out" in kwargs else row.canonical(args, kwargs)
         if (r := small(row, row.call, *canonical, tape)) is not None:
             return r
-        if row.complex_body is None and canonical[0] and type(canonical[0][0]) is Var and of_one_level(canonical[0], tape) and not kwargs:
-            return canonical[0][0]._interpret(row, *canonical)
+        plain = "out" not in kwargs and SETTINGS.issuperset(map(type, canonical[1].values()))
+        if plain and row.complex_body is None and of_one_level(canonical[0], tape):
+            first = next((arg for arg in canonical[0] if type(arg) is Var), None)
+            if first is not None:
+                return first._interpret(row, *canonical)
     elif (
         type(row) is Constant
         and row.complex_body is None

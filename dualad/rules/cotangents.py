@@ -124,12 +124,25 @@ def unbroadcast(g, x):
     now = getattr(g, "shape", ())
     if now != shape:
         lead = len(now) - len(shape)
-        if lead < 0 or 0 in now or any(n != m and n != 1 for n, m in zip(shape, now[lead:], strict=True)):
-            g = np.broadcast_to(g, np.broadcast_shapes(now, shape))
-            now, lead = g.shape, len(g.shape) - len(shape)
-        axes = (*range(lead), *(lead + i for i, n in enumerate(shape) if n == 1 and now[lead + i] != 1))
-        g = np.reshape(np.sum(g, axis=axes), shape)
+        axes = tuple(range(lead))
+        if lead <= 0 or now[lead:] != shape:
+            if lead < 0 or 0 in now or any(n != m and n != 1 for n, m in zip(shape, now[lead:], strict=True)):
+                g = np.broadcast_to(g, np.broadcast_shapes(now, shape))
+                now, lead = g.shape, len(g.shape) - len(shape)
+            axes = (*range(lead), *(lead + i for i, n in enumerate(shape) if n == 1 and now[lead + i] != 1))
+        g = np.add.reduce(g, axes) if type(g) is np.ndarray else np.sum(g, axis=axes)
+        if type(g) is not np.ndarray or g.shape != shape:
+            g = np.reshape(g, shape)
     return like_primal(g, x)
+
+
+def stretched(g, shape):
+    """Return ``np.broadcast_to(g, shape)``, of an array with as many axes at a third of its cost."""
+    if type(g) is not np.ndarray or not g.flags.c_contiguous or g.ndim != len(shape) or not g.size:
+        return np.broadcast_to(g, shape)
+    whole = np.ndarray(shape, g.dtype, g, 0, tuple(s if n == m else 0 for s, n, m in zip(g.strides, g.shape, shape, strict=True)))
+    whole.flags.writeable = False
+    return whole
 
 
 def spread_out(g, x, axis=None):
@@ -140,7 +153,7 @@ def spread_out(g, x, axis=None):
         whole = np.ndarray(x.shape, FLOAT, np.array(g), 0, (0,) * len(x.shape))
         whole.flags.writeable = False
         return whole
-    return np.broadcast_to(restore_axes(g, x, axis), x.shape)
+    return stretched(restore_axes(g, x, axis), x.shape)
 
 
 def restore_axes(g, x, axis=None, keepdims=False):
@@ -151,7 +164,12 @@ def restore_axes(g, x, axis=None, keepdims=False):
     if not shape_of(g):
         return g
     shape = shape_of(x)
+    if ndim_of(g) == len(shape):  # they were kept
+        return g
     if axis is None:
         return np.reshape(g, (1,) * len(shape))
-    axes = {a % len(shape) for a in ((axis,) if issubclass(type(axis), int | np.integer) else axis)}
+    if type(axis) is int:
+        axis %= len(shape)
+        return np.reshape(g, (*shape[:axis], 1, *shape[axis + 1 :]))
+    axes = {a % len(shape) for a in ((axis,) if issubclass(type(axis), np.integer) else axis)}
     return np.reshape(g, tuple(1 if i in axes else n for i, n in enumerate(shape)))

@@ -61,7 +61,7 @@ def axis_of(n):
 
 
 def hstack(arrays, **options):
-    arrays = [np.atleast_1d(a) for a in arrays]
+    arrays = [a if ndim_of(a) else np.atleast_1d(a) for a in arrays]
     return np.concatenate(arrays, axis=axis_of(ndim_of(arrays[0])), **options)
 
 

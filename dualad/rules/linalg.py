@@ -20,7 +20,7 @@ from .primitives import ratio
 
 
 def mT(a):
-    return np.swapaxes(a, -1, -2)
+    return a.T if type(a) is np.ndarray and a.ndim == 2 else np.swapaxes(a, -1, -2)
 
 
 # --- products ---------------------------------------------------------------------------------------------------------------
@@ -40,6 +40,8 @@ def as_matrix_cotangent(g, a, b):
 
 
 def matmul_first(g, a, b):
+    if ndim_of(a) == 2 == ndim_of(b):
+        return np.matmul(dense(g), mT(b))
     if ndim_of(a) == 1 == ndim_of(b):
         return g * b
     if ndim_of(a) == 1 and ndim_of(b) == 2:
@@ -52,6 +54,8 @@ def matmul_first(g, a, b):
 
 
 def matmul_second(g, a, b):
+    if ndim_of(a) == 2 == ndim_of(b):
+        return np.matmul(mT(a), dense(g))
     if ndim_of(a) == 1 == ndim_of(b):
         return g * a
     if ndim_of(a) == 2 and ndim_of(b) == 1:

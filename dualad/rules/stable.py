@@ -44,8 +44,8 @@ def mended(p, bound, away, x):
     far = np.less(p, bound if p.dtype == float else 10.0 * bound)
     if not p.ndim:
         return quietly(away, x) if far else p
-    if np.any(far):
-        p[far] = quietly(away, np.broadcast_to(x, p.shape)[far])
+    if far.any():
+        p[far] = quietly(away, (x if np.shape(x) == p.shape else np.broadcast_to(x, p.shape))[far])
     return p
 
 
@@ -107,10 +107,8 @@ def sech_squared(x, t):
 
 def tanh_partial(ans, x):
     """Return 1 / cosh(x)**2, of a small array too at hardly more than the cost of 1 - ans**2."""
-    if type(ans) is np.ndarray and ans.dtype is FLOAT and ans.size:
-        p = 1.0 - ans * ans
-        if p.item(p.argmin()) >= 0.01:
-            return p
+    if type(ans) is np.ndarray is type(x):
+        return mended(1.0 - ans * ans, 0.01, sech_squared_far, x)
     return sech_squared(x, ans)
 
 

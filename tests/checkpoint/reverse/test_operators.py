@@ -1,0 +1,39 @@
+"""The shortest paths of Var: what one operation more takes, in Python calls, and that their adjoints are those of other paths."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from walking import walked
+
+from checkpoint import grad, vjp
+
+M = np.rint(9.0 * np.random.default_rng(2).standard_normal((16, 20)))  # sums of which do not round
+OPERATIONS = {  # of arrays that the tape does not reference itself; the calls of one, of its sum, and back
+    "a product of matrices": (lambda x: np.dot(x, x.T), 104),
+    "a sum with a row": (lambda x: x + x[3], 79),
+    "a sum with a column": (lambda x: x - x[:, :1], 93),
+    "a join": (lambda x: np.hstack([M, x]), 96),
+    "a sum along an axis": (lambda x: np.sum(x, axis=1, keepdims=True), 51),
+    "a part": (lambda x: x[2:, None], 38),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_takes_few_calls(name):
+    operation, most = OPERATIONS[name]
+    several = lambda n: lambda x: sum(np.sum(operation(x)) for _ in range(n))
+    more, less = (walked(grad(several(n)), M) for n in (12, 2))
+    assert (more.calls - less.calls) / 10 <= most
+
+
+@pytest.mark.parametrize("index", [(slice(1, 3), None), (None, 2), (slice(None), 1), (slice(None, None, -2), slice(3), None), 2, slice(4)])
+def test_cotangents_of_parts_are_added_into_those_of_the_whole(index):
+    part = M[index]
+    g = np.arange(1.0, part.size + 1.0).reshape(part.shape)[()]
+    wanted = np.zeros(M.shape)
+    wanted[index] = g
+    (found,) = vjp(lambda x: x[index], M)[1](g)
+    np.testing.assert_array_equal(found, wanted)
+    (twice,) = vjp(lambda x: (x[index], x * 2.0, x[index]), M)[1]((g, M, g))
+    np.testing.assert_array_equal(twice, 2.0 * wanted + 2.0 * M)
