@@ -47,6 +47,8 @@ class Piece:
 
 def pieces(function: Function, longest: int) -> list[Function]:
     """Return the pieces of a function and the one that calls them; the function alone where it is short, or cannot be cut."""
+    if sum(1 for statement in function.body for _ in walked(statement)) <= longest:
+        return [function]
     parts, end = [Piece()], Piece()
     frame = {statement.targets[0].name: statement for statement in function.body if is_taken(statement)}
     for statement in function.body:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any, get_args
 
 from .nodes import Expression, Statement, Var
@@ -20,13 +21,17 @@ def walked(node: Any) -> Iterator[Expression | Statement]:
     seen, left = set(), [node]
     while left:
         node = left.pop()
-        kind = type(node)
-        if kind is tuple:
+        if type(node) is tuple:
             left += node
-        elif kind in KINDS and id(node) not in seen:
+        elif id(node) not in seen:
             seen.add(id(node))
             yield node
-            left += [getattr(node, name) for name in kind.__slots__]
+            for name in CHILDREN[type(node)]:
+                left.append(getattr(node, name))
 
 
-KINDS = frozenset(get_args(Expression | Statement))
+#: the fields of each kind that hold statements and expressions
+CHILDREN = {
+    kind: [field.name for field in fields(kind) if any(word in str(field.type) for word in ("Expression", "Statement", "Var", "Call"))]
+    for kind in get_args(Expression | Statement)
+}
