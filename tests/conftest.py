@@ -21,17 +21,29 @@ settings.load_profile("dualad")
 
 #: tests of the table that are quick for every row
 EVERY_ROW = {"test_value_has_the_type_shape_and_dtype_of_numpys", "test_jvp_against_differences", "test_vjp_against_jvp"}
-#: files whose tests start processes, compile much, or wait; tests that take a second and more
+#: files whose tests start processes, compile much, or wait; tests that take more than half a second
 SLOW = {
     "test_distributed", "test_docs", "test_exit", "test_exports", "test_fit_campaign", "test_fit_changes", "test_forks",
     "test_installations", "test_outside", "test_processors", "test_random_branches",
-    "test_random_layouts", "test_random_programs", "test_systems", "test_types",
-    "test_counts_are_those_of_the_prediction", "test_counts_of_a_million", "test_every_evaluation_is_drawn_once", "test_examples_run",
-    "test_interrupted_and_gone_on", "test_kinds_of_reductions_and_dtypes",
-    "test_peak_memory_is_within_a_quarter_of_the_saved_states_and_one_step", "test_places_on_disk", "test_random_loops",
-    "test_results_that_turns_leave_to_be_read_one_by_one_end",
-    "test_the_same_bits_and_nothing_is_made_twice", "test_traced_derivatives_are_rolled_up_too", "test_what_exceeds_a_budget_is_left_out",
-    "test_whole_rows_are_read_back",
+    "test_random_layouts", "test_random_programs", "test_systems", "test_types", "fitting", "many",
+    "test_a_forked_worker_does_not_keep_the_lock", "test_a_hessian_and_products_with_it", "test_a_reader_that_has_enough_is_no_error",
+    "test_a_sparse_jacobian_whose_work_is_lost", "test_a_stiff_problem", "test_a_worker_that_dies",
+    "test_a_worker_that_dies_does_not_take_the_results_with_it", "test_a_zipped_program_compiles",
+    "test_all_schedules_and_storages_give_the_same_bits", "test_compiled_functions_are_sent_and_traced_there",
+    "test_counts_are_those_of_the_prediction", "test_counts_of_a_million", "test_dask_is_not_imported_unless_the_user_has",
+    "test_derivatives_of_derivatives_call_python_too", "test_digests_are_the_same_in_every_process",
+    "test_every_evaluation_is_drawn_once", "test_examples_run", "test_forked_workers",
+    "test_freed_memory_is_taken_again_without_the_system", "test_interrupted_and_gone_on", "test_it_runs_as_a_module",
+    "test_kinds_of_reductions_and_dtypes", "test_machine_code_on_disk_finds_the_loops_of_another_process",
+    "test_peak_memory_is_within_a_quarter_of_the_saved_states_and_one_step", "test_places_on_disk", "test_programs_call_the_search",
+    "test_random_loops", "test_results_that_turns_leave_to_be_read_one_by_one_end", "test_rows_are_entered_when_first_met",
+    "test_scipy_by_the_standard", "test_small_steps_stay_in_one_compiled_loop", "test_solutions_and_their_derivatives",
+    "test_steps_of_the_plain_function_are_pulled_back_with_outs_inputs_and_tangents", "test_the_benchmark_lists_and_measures",
+    "test_the_ends_and_the_times_have_derivatives", "test_the_first_call_of_a_compiled_chain_is_within_the_budget",
+    "test_the_same_bits_and_nothing_is_made_twice", "test_threads_share_the_steps_of_compiled_chains",
+    "test_threads_share_the_turns_of_loops_in_programs", "test_traced_derivatives_are_rolled_up_too", "test_two_processes",
+    "test_verbs_take_and_return_dask_arrays", "test_what_a_killed_process_wrote_in_part_is_cut_off",
+    "test_what_a_path_prints_is_printed_in_its_steps", "test_what_exceeds_a_budget_is_left_out", "test_whole_rows_are_read_back",
 }  # fmt: skip
 
 
