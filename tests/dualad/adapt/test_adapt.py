@@ -4,6 +4,7 @@ import functools
 import pickle
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 
 import numpy as np
@@ -188,11 +189,8 @@ def test_threads_share_what_is_adapted(code):
         meet.wait()
         results[i] = [ck.grad(f)(X + i).tolist() for _ in range(50)]
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
     for i in range(4):
         assert all(row == results[i][0] for row in results[i])
         np.testing.assert_allclose(results[i][0], differences(code.mathematical, X + i), rtol=1e-5)

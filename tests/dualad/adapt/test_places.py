@@ -5,6 +5,7 @@ import asyncio
 import functools
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 
 import numpy as np
@@ -157,15 +158,9 @@ def test_threads_that_fail_leave_nothing(code):
                         raise KeyError
             except KeyError:
                 pass
-        done.append(i)
 
-    done = []
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(done) == 4
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
 
 
 def test_an_interrupt_while_names_are_bound_leaves_nothing(code, monkeypatch):

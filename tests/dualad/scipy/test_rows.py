@@ -16,8 +16,9 @@ from dualad.testing import check_derivatives
 
 pytest.importorskip("scipy")
 from scipy import linalg as sl
+from scipy import stats as scipys_stats
 
-import dualad.scipy
+from dualad.scipy import linalg, special, stats
 
 MODULES = {name: import_module(f"dualad.rules.scipy.{name}").FUNCTIONS for name in ("integrate", "linalg", "special", "stats")}
 X = np.array([0.35, 0.8, 1.7, 2.6])
@@ -180,8 +181,6 @@ def test_they_compile(name):
 
 
 def test_cho_factor_and_cho_solve_go_together():
-    from dualad.scipy import linalg
-
     loss = lambda s: np.sum(linalg.cho_solve(linalg.cho_factor(s), B))
     np.testing.assert_allclose(grad(loss)(S), -np.triu(2.0 * np.ones((3, 3)) - np.eye(3)) * symmetric_share(), rtol=1e-9)
 
@@ -194,10 +193,8 @@ def symmetric_share():
 
 
 def test_correlation_with_its_probability():
-    from dualad.scipy import stats
-
     x, y = ROWS[0], ROWS[1]
-    ours, theirs = lambda x: tuple(stats.pearsonr(x, y))[:2], import_module("scipy.stats").pearsonr(x, y)
+    ours, theirs = lambda x: tuple(stats.pearsonr(x, y))[:2], scipys_stats.pearsonr(x, y)
     value, _ = dualad.jvp(ours, (x,), (y,))
     assert (value[0], value[1]) == (theirs.statistic, theirs.pvalue)
     check_derivatives(ours, x, vjp=vjp)
@@ -207,35 +204,25 @@ def test_correlation_with_its_probability():
 
 
 def test_distributions_with_their_parameters():
-    from dualad.scipy import stats
-
     assert grad(lambda s: np.sum(stats.norm(0.3, scale=s).logpdf(X)))(1.3) == grad(lambda s: np.sum(stats.norm.logpdf(X, 0.3, s)))(1.3)
     assert stats.norm(0.3, 1.3).mean() == 0.3
     assert stats.multivariate_normal(X[:3], S).logpdf(ROWS[:, :3]).shape == (3,)
 
 
 def test_log_densities_do_not_underflow():
-    from dualad.scipy import stats
-
     far = grad(lambda x: stats.norm.logcdf(x))(-40.0)
     assert far == pytest.approx(40.0249688, rel=1e-6)  # the inverse of Mills' ratio, x + 1 / x
     assert dualad.derivative(lambda x: stats.norm.logsf(x))(40.0) == pytest.approx(-40.0249688, rel=1e-6)
 
 
 def test_distributions_are_those_of_scipy_but_for_their_rows():
-    from scipy.stats import norm
-
-    from dualad.scipy import stats
-
-    assert stats.norm.rvs(size=3, random_state=1).tolist() == norm.rvs(size=3, random_state=1).tolist()
-    assert stats.norm(1.0, 2.0).std() == 2.0 and stats.norm.support() == norm.support()
+    assert stats.norm.rvs(size=3, random_state=1).tolist() == scipys_stats.norm.rvs(size=3, random_state=1).tolist()
+    assert stats.norm(1.0, 2.0).std() == 2.0 and stats.norm.support() == scipys_stats.norm.support()
     with pytest.raises(TypeError, match=r"entropy asks a traced Dual"):
         dualad.derivative(lambda scale: stats.norm.entropy(scale=scale))(2.0)
 
 
 def test_the_density_of_a_singular_normal_distribution():
-    from dualad.scipy import stats
-
     directions = np.array([[1.0, 0.5], [0.0, 1.0], [1.0, 1.5]])
     cov, x = directions @ directions.T, directions @ np.array([0.3, -0.8])
     wanted = -np.linalg.pinv(cov, hermitian=True) @ x
@@ -251,21 +238,15 @@ def test_the_density_of_a_singular_normal_distribution():
 
 @pytest.mark.parametrize("singular", [False, True])
 def test_densities_of_vectors_have_scipys_shapes_under_jit(singular):
-    from scipy import stats
-
-    import dualad.scipy.stats as ours
-
     for shape in ((1,), (1, 3, 1)):
         x, cov = np.full(shape, 0.3), np.array([[2.0]])
-        value = dualad.jit(lambda x, cov=cov: ours.multivariate_normal.logpdf(x, None, cov, singular))(x)
-        assert np.shape(value) == np.shape(stats.multivariate_normal.logpdf(x, None, cov, singular))
-    x = np.array([[0.3], [0.7]])
-    assert np.shape(dualad.jit(lambda x: ours.dirichlet.logpdf(x, [2.0, 3.0]))(x)) == np.shape(stats.dirichlet.logpdf(x, [2.0, 3.0]))
+        value = dualad.jit(lambda x, cov=cov: stats.multivariate_normal.logpdf(x, None, cov, singular))(x)
+        assert np.shape(value) == np.shape(scipys_stats.multivariate_normal.logpdf(x, None, cov, singular))
+    x, alpha = np.array([[0.3], [0.7]]), [2.0, 3.0]
+    assert np.shape(dualad.jit(lambda x: stats.dirichlet.logpdf(x, alpha))(x)) == np.shape(scipys_stats.dirichlet.logpdf(x, alpha))
 
 
 def test_outside_of_the_support_the_derivative_is_zero():
-    from dualad.scipy import special, stats
-
     assert grad(special.logsumexp)(np.array([-np.inf, 1.0, 800.0])).tolist() == [0.0, 0.0, 1.0]
     for name, *plain in (("poisson",), ("binom", 5)):
         masses = getattr(stats, name).logpmf
@@ -280,8 +261,6 @@ def test_outside_of_the_support_the_derivative_is_zero():
 
 
 def test_what_has_no_derivative_is_refused_by_name():
-    from dualad.scipy import linalg, stats
-
     cases = [
         (lambda x: stats.gamma.cdf(1.0, x), "scipy.stats.gamma.cdf has no derivative .* argument 'a'"),
         (lambda x: stats.norm.logpdf(x, sigma=2.0), r"scipy.stats.norm.logpdf\(x, loc=0.0, scale=1.0\)"),
@@ -292,8 +271,6 @@ def test_what_has_no_derivative_is_refused_by_name():
 
 
 def test_names_are_scipys():
-    from dualad.scipy import special, stats
-
     assert special.erf is pytest.importorskip("scipy.special").erf
     assert {"erf", "logsumexp", "gammaln"} <= set(dir(special))
     with pytest.raises(AttributeError, match=r"scipy.stats.levy_stable has no derivative here: .*dualad.primitive"):
