@@ -21,7 +21,7 @@ import optree
 
 from dualad.core.traced import Traced, example_of
 from dualad.graph.passes import optimised
-from dualad.graph.paths import Path, alike, merged
+from dualad.graph.paths import Path, alike, counted
 from dualad.graph.program import Program, kind_of
 from dualad.graph.reroll import rolled
 from dualad.graph.scan import Scan
@@ -112,16 +112,16 @@ class Turn:
                 paths = more
         if all(path.truths != paths[0].truths for path in before):
             note(met, self.given(k, x))
-        body = program_of(paths)
+        body, _ = program_of(paths)
         turn, outs = compile_python(body).call, len(paths[0].program.outputs)
         while paths[0].tests and k != steps and not (self.until is not None and x[-1]):
             made = turn(*self.given(k, x))
             if any(made[outs:]):
                 given = self.given(k, x)
                 paths = with_path(paths, self.path(given))
-                body = program_of(paths)
+                body, count = program_of(paths)
                 note(met, given)
-                if len(paths) > TRACED_PATHS:
+                if count > TRACED_PATHS:
                     raise TraceError(
                         f"jit: {where_in(paths[-1].tests[-1].line)}the steps of a chain take more than {TRACED_PATHS} paths: choose with "
                         f"np.where, or call the chain outside of jit, chain(jit(step), ...), whose steps are then made one by one"
@@ -179,12 +179,12 @@ def with_path(paths: list[Path], path: Path) -> list[Path]:
     return paths if path.truths in [known.truths for known in paths] else [*paths, path]
 
 
-def program_of(paths: list[Path]) -> Program:
-    """Return the program of paths, whose results differ at most in what numbers are to Python."""
+def program_of(paths: list[Path]) -> tuple[Program, int]:
+    """Return the program of paths, and how many it tells apart; their results differ at most in what numbers are to Python."""
     same = alike(paths)
     if same is None:
         raise TraceError("jit: a step of a chain returns results of several types, by the path that it takes: return the same types")
-    return merged(same)
+    return counted(same)
 
 
 def note(met: list[list[Any]], given: list[Any]) -> None:

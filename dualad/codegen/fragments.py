@@ -33,6 +33,7 @@ from ..ir.nodes import (
     Var,
     number,
 )
+from ..ir.values import op
 from ..loops import forms
 from ..loops.forms import Buffer, Choose, Made, Node, NoLoopForm, Repeat
 from ..loops.fuse import adds, memory_of, plan
@@ -184,7 +185,8 @@ def emit_loop(function: Function, step: Node) -> None:
     _, *values = loop.body.inputs
     statements = function.statements
     k = Var("k", "int64")
-    state, into, swaps, last = [], [], [], []
+    state, into, swaps, last = [], [], [], list[Statement]()
+    odd = Var("odd", "bool")  # whether so many turns were made that what is carried stands in the second buffers
     for i, (start, value, result) in enumerate(zip(carried, values, results, strict=False)):
         now, after = variable(f"s{i}", value), variable(f"t{i}", value)
         state.append(now)
@@ -194,7 +196,9 @@ def emit_loop(function: Function, step: Node) -> None:
             last.append(Store(function.buffer(result), (), now))
             continue
         pair = [function.buffer(result), work(function, value.shape, value.dtype)]
-        first, second = pair if loop.count % 2 == 0 else pair[::-1]
+        if loop.live is not None:
+            last.append(If(odd, (Fill(pair[0], pair[1]),)))
+        first, second = pair if loop.count % 2 == 0 or loop.live is not None else pair[::-1]
         statements += [Assign((now,), (first,)), Assign((after,), (second,))]
         source = memory_of(start)
         literally = isinstance(source.form, forms.Fill)
@@ -211,6 +215,10 @@ def emit_loop(function: Function, step: Node) -> None:
     turn = unit.statements([k, *state, *rows, *given], [*into, *outs], shapes)
     name_others(function, unit)
     low, high, by = (loop.count - 1, -1, -1) if loop.backwards else (0, loop.count, 1)
+    if loop.live is not None:
+        statements += [Assign((odd,), (number(False),)), *(Fill(function.buffer(x), literal(0, x.dtype)) for x in results[len(carried) :])]
+        turn = [If([*state, *rows][loop.live], (*turn, *swaps, Assign((odd,), (op("not", odd),))))]
+        swaps = []
     statements += [For(k, number(low), number(high), (*turn, *swaps), by), *last]
     function.loops_emitted += unit.source.nests
     function.additions = loop.count * unit.source.additions

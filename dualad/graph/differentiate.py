@@ -150,7 +150,8 @@ def pushed_loop(loop, args, level):
     made.outputs = beside(values, pushed, count, 0)
     ts = [blank_like(x, lanes) if moves and t is None else t for x, t, moves in zip(examples, ts, moving, strict=True)]
     ts[count : count + rows] = [t if t is None or lanes is None else np.moveaxis(t, 0, 1) for t in ts[count : count + rows]]
-    double = Scan(optimised(made), loop.count, count + sum(moving[:count]), rows + sum(moving[count : count + rows]), loop.backwards)
+    live = loop.live if loop.live is None or loop.live < count else loop.live + sum(moving[:count])
+    double = Scan(optimised(made), loop.count, count + sum(moving[:count]), rows + sum(moving[count : count + rows]), loop.backwards, live)
     results = iter(double(*beside(xs, ts, count, rows)))
     primals, shown = [None] * len(values), [t is not None for t in pushed]
     tangents = list(primals)
@@ -221,7 +222,7 @@ class Backwards:
         del made.outputs[sum(moving) :]
         made = optimised(made)
         read = {value for operation in made.operations for value in operation.reads} | set(values_in(made.outputs))
-        self.saved = [i for i in range(count) if made.inputs[1 + i] in read]
+        self.saved = [i for i in range(count) if made.inputs[1 + i] in read or i == loop.live]
         self.back = self.turned(made, gs)
 
     def turned(self, made, gs):
@@ -245,15 +246,17 @@ class Backwards:
             results += [total if g is None else total + g for total, g in zip(totals, (g for i, g in places if i >= last), strict=True)]
             results += [blank_like(self.examples[i], lanes) if g is None else g for i, g in places if count <= i < last]
             body = optimised(trace.finish(results), exact=False, adjoint=True)
-        carried = sum(moving[:count]) + sum(moving[last:])
-        return Scan(body, loop.count, carried, len(body.inputs) - 1 - carried - len(given[last:]), not loop.backwards)
+        carried, live = sum(moving[:count]) + sum(moving[last:]), loop.live
+        if live is not None:  # now a row: of what the turns carried, or as before
+            live = carried + (self.saved.index(live) if live < count else len(self.saved) + live - count)
+        return Scan(body, loop.count, carried, len(body.inputs) - 1 - carried - len(given[last:]), not loop.backwards, live)
 
     def forward(self):
         """Return the loop's results; what the pullback needs of each turn is kept."""
         loop = self.loop
         outputs = [*loop.body.outputs, *(loop.body.inputs[1 + i] for i in self.saved)]
         body = loop.body.replace(outputs=outputs, adjoint=False)
-        results = Scan(body, loop.count, loop.carried, loop.rows, loop.backwards)(*self.args)
+        results = Scan(body, loop.count, loop.carried, loop.rows, loop.backwards, loop.live)(*self.args)
         self.states = results[len(loop.body.outputs) :]
         return results[: len(loop.body.outputs)]
 

@@ -25,7 +25,7 @@ def shape_of(operation):
         operation.fn,
         walked(operation.args, free, operands),
         walked(operation.kwargs, False, operands),
-        tuple((out.type, out.kind) for out in operation.outputs),
+        tuple([(out.shape, out.dtype, out.kind) for out in operation.outputs]),
     )
     return shape, operands
 
@@ -39,7 +39,7 @@ def walked(argument, free, operands):
     kind = type(argument)
     if kind is Value:
         operands.append(argument)
-        return Value, argument.type, argument.kind
+        return Value, argument.shape, argument.dtype, argument.kind
     if kind in NUMBERS and free:
         operands.append(argument)
         return kind

@@ -14,8 +14,9 @@ import numpy as np
 from .branch import Branch, align, as_kind
 from .program import Kind, Operation, Program, Value, key_of, kind_of, values_in
 from .trace import Answer, TraceError, where_in
+from .turns import Turns
 
-__all__ = ["Apart", "Path", "alike", "merged", "types_of"]
+__all__ = ["Apart", "Path", "alike", "counted", "merged", "types_of"]
 
 
 class Apart(TraceError):
@@ -64,20 +65,27 @@ def alike(paths: list[Path]) -> list[Path] | None:
 
 
 def merged(paths: list[Path], certain: bool = False) -> Program:
-    """Return the program of all paths; a `certain` one takes no other, so that it makes no test of which one answer is known alone.
+    """Return the program of all paths (see `counted`)."""
+    return counted(paths, certain)[0]
+
+
+def counted(paths: list[Path], certain: bool = False) -> tuple[Program, int]:
+    """Return the program of all paths, and how many it tells apart: turns of loops (see `turns`) that are alike are one.
+
+    A `certain` one takes no other path, so that it makes no test of which one answer is known alone.
 
     Its outputs are the leaves of the result; where results are of several types (see `types_of`), the leaves of each type, and then the
     number of the type that is given; and last `left`: True (or 1) where a path is not known, and 2 where it is loud.
     """
     whole = paths[0].program
     if not paths[0].tests:
-        return whole
+        return whole, 1
     tree = Tree(paths, certain)
     program = tree.grown(paths, 0, 0)
     outs = iter(program.outputs)
     program.outputs = [next(outs) if kind is not None else fixed for *_, kind, fixed in tree.columns] + list(outs)
     program.inputs = whole.inputs
-    return program
+    return program, tree.ends
 
 
 class Tree:
@@ -99,6 +107,8 @@ class Tree:
         self.number = int if loud else bool
         self.left = not certain and (loud or not complete(paths, 0))
         self.kinds_at_end = [kind_of(0)] * self.several + [kind_of(self.number(0))] * self.left
+        self.ends = 0  # those of paths that were entered
+        self.loops: list[Turns] = []
 
     def outputs(self, program, path) -> list:
         """Return the outputs of a program that ends a path, or one that nobody has traced: zeros but for its own."""
@@ -112,14 +122,23 @@ class Tree:
         lead, program = paths[0], Program()
         program.count = lead.program.count
         if depth == len(lead.tests):
+            if any(len(path.tests) > depth for path in paths):
+                raise Apart("jit: one trace of the function makes a test where another one ends")
             program.operations = lead.program.operations[start:]
             program.outputs = self.outputs(program, lead)
-            return self.closed(program, lead)
+            self.ends += 1
+            return self.closed(program, lead.program.constants)
         test = lead.tests[depth]
-        if self.certain and all(path.truths[depth : depth + 1] == [test.truth] for path in paths):
-            return self.grown(paths, depth + 1, start)
         for path in paths[1:]:
             self.compare(lead, path, depth, start)
+        turns, ends = Turns.found(paths, depth), self.ends
+        if turns is not None:
+            try:
+                return self.looped(turns, paths, depth, start)
+            except Apart:  # the turns are not alike
+                self.ends = ends
+        if self.certain and all(path.truths[depth : depth + 1] == [test.truth] for path in paths):
+            return self.grown(paths, depth + 1, start)
         program.operations = lead.program.operations[start : test.position]
         arms = []
         for truth in (True, False):
@@ -135,7 +154,23 @@ class Tree:
         outputs = tuple(program.value(Value(0, *kind)) for kind in (*self.kinds, *self.kinds_at_end))
         program.operations.append(Operation(Branch(then, otherwise), (test.value, *given), {}, outputs, True, test.line))
         program.outputs = list(outputs)
-        return self.closed(program, lead)
+        return self.closed(program, lead.program.constants)
+
+    def looped(self, turns: Turns, paths: list[Path], depth: int, start: int) -> Program:
+        """Return the program of paths that make a loop from there on."""
+        lead, program, tree = paths[0], Program(), Tree(turns.turns, self.certain)
+        body = tree.grown(turns.turns, 0, 0)
+        for path, tail in zip(paths, turns.tails, strict=True):
+            self.type[id(tail)], self.known[id(tail)] = self.type[id(path)], tail.known()
+        self.loops.append(turns)
+        self.ends += tree.ends
+        rest = self.grown(turns.tails, 0, 0)
+        program.operations = lead.program.operations[start : lead.tests[depth].position]
+        program.count = rest.count
+        turns.enter(program, body, tree.left)
+        program.operations += rest.operations
+        program.outputs = rest.outputs
+        return self.closed(program, lead.program.constants | program.constants | rest.constants)
 
     def unseen(self, given) -> Program:
         """Return the program of an arm that nobody has traced."""
@@ -145,12 +180,11 @@ class Tree:
         program.outputs = self.outputs(program, None)
         return program
 
-    def closed(self, program, lead) -> Program:
-        """Give a part of a path its constants, and as inputs the other values that it reads."""
+    def closed(self, program, constants) -> Program:
+        """Give a part of a path those constants that it reads, and as inputs the other values."""
         made = {value for operation in program.operations for value in operation.outputs}
         read = dict.fromkeys(value for operation in program.operations for value in operation.reads)
         read |= dict.fromkeys(values_in(program.outputs))
-        constants = lead.program.constants
         program.constants = {value: constants[value] for value in read if value in constants}
         program.inputs = [value for value in read if value not in made and value not in constants]
         return program
@@ -183,7 +217,7 @@ def complete(paths, depth) -> bool:
     if depth == len(paths[0].tests):
         return True
     groups = [[path for path in paths if path.truths[depth : depth + 1] == [truth]] for truth in (True, False)]
-    return all(group and complete(group, depth + 1) for group in groups)
+    return all(groups) and all(complete(group, depth + 1) for group in groups)
 
 
 def told(out) -> Kind | None:

@@ -3,7 +3,8 @@
 A loop's body is the program of one turn ``(k, *carried, *rows, *params) -> (*carried, *outs)``: what it carries on from turn to turn, a
 row of each stacked array, what is the same in all turns; and its outs, which are stacked. The operation takes ``(*carried, *stacks,
 *params)`` and gives the carried values after the last turn, and the stacked outs. A loop may run backwards, from row ``count - 1`` to row
-0: so its derivatives are loops again (see `differentiate`).
+0: so its derivatives are loops again (see `differentiate`). Of a loop that is `live` by one of the body's inputs (its place among those
+behind k), only the turns are made for which that is True: the others change nothing that is carried, and their outs are zeros.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from ..core.dispatch import highest
 from ..rules.indexing import getitem
 from ..support.forks import cached_property
-from .program import Operation, Program, Value, map_values
+from .program import Operation, Program, Value, kind_of, map_values
 from .symbol import Symbol
 from .to_numpy import compile_python
 
@@ -26,8 +27,8 @@ class Scan:
     __name__ = "loop"
     sampled = True  # what is known of its results in a trace is that of one turn
 
-    def __init__(self, body: Program, count: int, carried: int, rows: int, backwards=False):
-        self.body, self.count, self.carried, self.rows, self.backwards = body, count, carried, rows, backwards
+    def __init__(self, body: Program, count: int, carried: int, rows: int, backwards=False, live: int | None = None):
+        self.body, self.count, self.carried, self.rows, self.backwards, self.live = body, count, carried, rows, backwards, live
 
     @property
     def bodies(self):
@@ -35,7 +36,7 @@ class Scan:
 
     @cached_property
     def key(self):
-        return self.count, self.carried, self.rows, self.backwards, self.body.key()
+        return self.count, self.carried, self.rows, self.backwards, self.live, self.body.key()
 
     def __eq__(self, other):
         return self is other or (type(other) is Scan and self.key == other.key)
@@ -44,7 +45,8 @@ class Scan:
         return hash((self.count, self.carried, self.rows, self.backwards, len(self.body.operations)))
 
     def __repr__(self):
-        return f"loop of {self.count} turns{' backwards' * self.backwards}, {self.carried} carried, {self.rows} stacked"
+        most = "at most " * (self.live is not None)
+        return f"loop of {most}{self.count} turns{' backwards' * self.backwards}, {self.carried} carried, {self.rows} stacked"
 
     def split(self, args):
         """Return what is carried, the stacks and the params."""
@@ -72,20 +74,25 @@ class Scan:
             return top.level.record(self, self.example, args, {})
         return self.interpret(args)
 
-    def evaluate(self, args, turns=None):
+    def evaluate(self, args):
         carried, stacks, params = self.split(args)
-        outs: list = []
-        for k in self.order[:turns]:
-            made = self.turn(k, *carried, *(self.row(i, stack, k) for i, stack in enumerate(stacks)), *params)
-            carried = made[: self.carried]
-            outs = outs or [np.zeros((self.count, *np.shape(out)), np.asarray(out).dtype) for out in made[self.carried :]]
-            for stack, out in zip(outs, made[self.carried :], strict=True):
-                stack[k] = out
+        outs = [np.zeros((self.count, *out.shape), out.dtype) for out in map(kind_of, self.body.outputs[self.carried :])]
+        for k in self.order:
+            given = [*carried, *(self.row(i, stack, k) for i, stack in enumerate(stacks)), *params]
+            if self.live is None or given[self.live]:
+                carried = self.put(self.turn(k, *given), outs, k)
         return (*carried, *outs)
+
+    def put(self, made, outs, k):
+        """Return what a turn carries on; its outs become rows."""
+        for stack, out in zip(outs, made[self.carried :], strict=True):
+            stack[k] = out
+        return made[: self.carried]
 
     def example(self, *args):
         """Return results of the right shapes: those of one turn, stacked as if all turns gave them (zeros may be what `solve` refuses)."""
-        results = self.evaluate(args, 1)
+        outs: list = [np.zeros((self.count, *out.shape), out.dtype) for out in map(kind_of, self.body.outputs[self.carried :])]
+        results = (*self.put(self.turn(self.order[0], *self.first(args)), outs, self.order[0]), *outs)
         for stack in results[self.carried :]:
             stack[...] = stack[self.order[0]].copy()
         return results
@@ -94,8 +101,12 @@ class Scan:
         carried, stacks, params = self.split(args)
         rows: dict = {}
         for k in self.order:
-            made = self.body.run(k, *carried, *(stack[k] for stack in stacks), *params)
-            carried, rows[k] = made[: self.carried], made[self.carried :]
+            given = [*carried, *(stack[k] for stack in stacks), *params]
+            if self.live is None or given[self.live]:
+                made = self.body.run(k, *given)
+                carried, rows[k] = made[: self.carried], made[self.carried :]
+            else:
+                rows[k] = [np.zeros(out.shape, out.dtype) for out in map(kind_of, self.body.outputs[self.carried :])]
         return (*carried, *(np.stack(column) for column in zip(*(rows[k] for k in range(self.count)), strict=True)))
 
     @property
@@ -120,7 +131,7 @@ def enter(new, program, put, most):
     for operation in program.operations:
         args, kwargs = (map_values(lambda value: put.get(value, value), part) for part in (operation.args, operation.kwargs))
         loop = operation.fn
-        if type(loop) is not Scan or loop.count * len(loop.body.operations) > most:
+        if type(loop) is not Scan or loop.live is not None or loop.count * len(loop.body.operations) > most:
             outputs = tuple(map(new.value, operation.outputs))
             new.operations.append(Operation(operation.fn, args, kwargs, outputs, operation.several, operation.line))
             put.update(zip(operation.outputs, outputs, strict=True))

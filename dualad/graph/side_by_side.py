@@ -97,6 +97,8 @@ class Members:
     def loop(self, operation):
         """Enter a loop, whose body is the program of a turn of all members."""
         loop, args = operation.fn, operation.args
+        if loop.live is not None and any(map(self.moves, args)):
+            raise Separate("each member makes a number of turns of its own")
         count, last = loop.carried, loop.carried + loop.rows
         moving = list(map(self.moves, args))
         while True:

@@ -23,6 +23,7 @@ from ..support.costs import PROGRAM_OPERATIONS
 from .program import Program, Value, dead, key_of, values_in
 from .selection import Selection
 from .symbol import Symbol
+from .visits import Visit, visit
 
 __all__ = ["BY_VALUE", "Answer", "Trace", "TraceError", "user_line", "where_in"]
 
@@ -45,11 +46,17 @@ class TraceError(TypeError):
     looked = False
 
 
-def user_line():
-    """Return the file and the number of the line of the user's code that is being evaluated, None if there is none."""
+def user_frame():
+    """Return the frame of the user's code that is being evaluated, None if there is none."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(LIBRARIES):
         frame = frame.f_back
+    return frame
+
+
+def user_line():
+    """Return the file and the number of the line of the user's code that is being evaluated, None if there is none."""
+    frame = user_frame()
     return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
 
@@ -59,12 +66,13 @@ def where_in(line):
 
 
 class Answer(NamedTuple):
-    """A test: after which operation it was made, of which boolean value, its answer, and the line."""
+    """A test: after which operation it was made, of which boolean value, its answer, the line, and where it is known, the `Visit`."""
 
     position: int
     value: Value
     truth: bool
     line: tuple | None
+    visit: Visit | None = None
 
 
 class Trace(Level):
@@ -78,6 +86,7 @@ class Trace(Level):
     __slots__ = (
         "asked",
         "divided",
+        "frames",
         "given",
         "integers",
         "known",
@@ -86,6 +95,7 @@ class Trace(Level):
         "program",
         "raised",
         "refusal",
+        "seen",
         "selections",
         "shown",
         "tables",
@@ -99,6 +109,8 @@ class Trace(Level):
         self.tests: Any = [] if tests else None  # a list of `Answer`
         self.integers: dict[tuple[int, int], list[int]] = {} if integers is None else integers
         self.asked: set = set()
+        self.frames: list = []  # of the functions whose tests are noted, and what is in their variables
+        self.seen: list = []
         self.tables = False  # plain arrays may be indexed by Symbols
         self.shown = False  # an example, in what is printed or in the message of an error
         self.given: list = []  # the examples of the inputs
@@ -120,6 +132,8 @@ class Trace(Level):
         return super().__enter__()
 
     def __exit__(self, *exception):
+        self.frames.clear()
+        self.seen.clear()
         errors_as_in(self.context)
         super().__exit__(*exception)
 
@@ -151,7 +165,7 @@ class Trace(Level):
         self.known[id(plain)] = plain, value
         return value
 
-    def answer(self, symbol) -> bool:
+    def answer(self, symbol, looking=True) -> bool:
         """Return the truth value of a Symbol's example, and note the test, unless it is of a constant or was made before."""
         example, value = self.asked_for(symbol)
         truth = bool(example)
@@ -166,7 +180,9 @@ class Trace(Level):
         key = value if made is None else (made.fn, key_of(made.args), key_of(made.kwargs), made.outputs.index(value))
         if key not in self.asked:
             self.asked.add(key)
-            self.tests.append(Answer(len(self.program.operations), value, truth, self.line or user_line()))
+            frame = user_frame() if looking and self.line is None else None
+            seen = None if frame is None else visit(frame, self)
+            self.tests.append(Answer(len(self.program.operations), value, truth, self.line or user_line(), seen))
         return truth
 
     def whole(self, symbol) -> int:
@@ -178,7 +194,7 @@ class Trace(Level):
         if int(example) not in met:
             met.append(int(example))
         cut = symbol if value.dtype.kind in "iu" else np.trunc(symbol)
-        return next(number for number in met if self.answer(cut == number))
+        return next(number for number in met if self.answer(cut == number, looking=False))
 
     def asked_for(self, symbol):
         """Return the example of a Symbol, for the examples of the inputs with all turns of loops, and its value."""

@@ -90,8 +90,9 @@ def jit(
         first trace; True: at every call, False: never.
     cache_size : how many programs are kept; the one not used for longest is dropped.
     paths : how many paths of a function that branches on values (``if``, ``while``, ``and``, ``max``, and for each integer that
-        ``int``, ``range`` and lists ask for) are compiled, for each kind of arguments. Each is traced when a call takes it first. Calls
-        on other paths are evaluated by the plain function, with one warning.
+        ``int``, ``range`` and lists ask for) are compiled, for each kind of arguments. Each is traced when a call takes it first. How often
+        a loop goes round makes no other path, once it has made more than 4 turns. Calls on other paths are evaluated by the plain function,
+        with one warning.
 
     Returns
     -------
@@ -267,7 +268,7 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
     def extended(self, entry, call, examples):
         """Return an entry that knows the path of these examples of the leaves of a call, besides those that an entry knows: that one if
         this is one of them."""
-        if len(entry.paths) + entry.failed >= self.paths:
+        if entry.count + entry.failed >= self.paths:
             (line, _), *_ = Counter(test.line for test in entry.tests).most_common(1)
             raise TraceError(
                 f"jit: {where_in(line)}{self.__name__} takes more than {self.paths} paths: choose with np.where, index arrays with "
@@ -415,7 +416,7 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
         text += f", because {missing}" if missing else ""
         if entry.tests:
             lines = dict.fromkeys(where_in(test.line).rstrip(": ") for test in entry.tests)
-            count = len(entry.paths)
+            count = entry.count
             text += f"; {count} path{'s' * (count > 1)} by the tests in {', '.join(lines)}"
             text += ", others are traced when they are met" if entry.left else ""
             text += "".join(f"; evaluated by the plain function where {loud}" for loud in entry.loud)

@@ -11,7 +11,7 @@ import optree
 from ..core.dispatch import array, holds_traced
 from ..core.levels import Handle
 from ..graph.handled import check_handlers
-from ..graph.paths import Apart, Path, merged, types_of
+from ..graph.paths import Apart, Path, counted, types_of
 from ..graph.program import Value
 from ..graph.selection import Selection
 from ..graph.symbol import Symbol
@@ -35,10 +35,11 @@ class Entry:
     The program has one more output, `left`, where it leads to a path that is not known.
     """
 
-    __slots__ = ("checks", "compiled", "failed", "guard", "integers", "left", "paths", "structures", "watch")
+    __slots__ = ("checks", "compiled", "count", "failed", "guard", "integers", "left", "paths", "structures", "watch")
 
-    def __init__(self, compiled, watch, paths, checks, integers):
+    def __init__(self, compiled, watch, paths, count, checks, integers):
         self.compiled, self.watch, self.paths, self.checks, self.guard = compiled, watch, paths, checks, MISS
+        self.count = count  # of paths that differ in more than how often loops go round
         #: of each type of result
         self.structures = [path.structure for path in types_of(paths)]
         leaves = sum(structure.num_leaves for structure in self.structures)
@@ -121,13 +122,13 @@ def trace(jitted, call, examples=None, known=None):
         known.watch.settle()
         watch, effect, paths = known.watch, effect or known.checks.reason, [*known.paths, first]
     try:
-        program = merged(paths)
+        program, count = counted(paths)
     except Apart:
-        paths, program = [first], merged([first])
+        paths, (program, count) = [first], counted([first])
     checks = Checks(jitted, program, perf_counter() - started, effect)
     soon = known is None or backend == "numpy" or checks.cost > WAITING_SECONDS or checks.needed > WAITING_BYTES
     compiled = Compiled(program, backend, jitted.__name__, jitted.threads, 0 if soon else WAITING_CALLS)
-    return Entry(compiled, watch, paths, checks, integers)
+    return Entry(compiled, watch, paths, count, checks, integers)
 
 
 def traced(f, call, exact, examples=None, integers=None) -> tuple[Path, Any]:

@@ -33,6 +33,8 @@ COMPILED_CHUNK_BYTES = 64 << 20
 PROGRAM_OPERATIONS = 20_000
 #: turns that are at least rolled up into a loop
 REROLL_TURNS = 4
+#: turns of a loop that ends by a test up to which each number of them is a path of its own: it runs as fast, and knows no other number
+LOOP_TURNS = 4
 #: operations that are at least rolled up. Gradients of relaxations: 70 operations compile in 2.1 s unrolled, in 0.6 s rolled up, and
 #: take the same time
 REROLL_OPERATIONS = 64

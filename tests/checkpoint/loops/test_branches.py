@@ -246,10 +246,8 @@ def test_a_predicate_that_ends_before_the_step_that_would_raise():
 
 
 def digits(k, x):
-    for bound in range(40):
-        if x[0] < 0.05 * bound:
-            return x + 5e-4 * bound * x * x + 0.04
-    return x
+    digit = int(20.0 * x[0])
+    return x + 5e-4 * digit * x * x + 0.04
 
 
 def test_steps_on_more_paths_than_allowed_are_made_by_the_plain_function(recwarn):
@@ -378,3 +376,30 @@ def test_what_is_computed_again_is_compiled_at_once_so_that_it_has_the_same_bits
     )
     (entry,) = compiled.entries.values()
     assert len(entry.paths) == 2 and not entry.compiled.waits
+
+
+def kepler(k, state, e, n):
+    mean, total, y = state
+    at = mean + e * np.sin(mean)
+    while abs(at - e * np.sin(at) - mean) > 1e-12:
+        at = at - (at - e * np.sin(at) - mean) / (1.0 - e * np.cos(at))
+    t = 0.0 * e
+    while t < 0.3:  # a loop of another number of turns, whose turns choose
+        h = min(0.02 + 0.02 * abs(y), 0.3 - t)
+        y = y + h * (np.cos(at) - y)
+        t = t + h
+    mean = mean + n
+    return mean - 2 * np.pi * np.floor(mean / (2 * np.pi)), total + 0.01 * np.cos(at), y
+
+
+def test_loops_of_any_number_of_turns_in_steps_are_loops():
+    compiled, stats = dualad.jit(kepler, paths=8), Stats()
+    final = lambda step, stats=None: lambda e, n: sum(chain(step, (0.3, 0.0, 0.1), e, n, steps=120, stats=stats)[1:])
+    for at in ((0.9, 0.37), (0.5, 0.41), (0.05, 2.0)):
+        given = grad(final(compiled, stats), argnums=(0, 1))(*at)
+        np.testing.assert_allclose(final(compiled)(*at), final(kepler)(*at), rtol=1e-12)
+        np.testing.assert_allclose(given, grad(final(kepler), argnums=(0, 1))(*at), rtol=1e-9)
+        assert "plain function" not in stats.reason
+    assert compiled.traces <= 6 and "loop of at most" in compiled.program(0, (0.3, 0.0, 0.1), 0.5, 0.4)
+    pushed = [jvp(final(step), at, (1.0, 0.5))[1] for step in (compiled, kepler)]
+    np.testing.assert_allclose(*pushed, rtol=1e-9)

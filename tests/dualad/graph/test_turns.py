@@ -1,0 +1,277 @@
+"""Loops that end by a test on values: one loop for all numbers of turns, with the values and the derivatives of eager code."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import optree
+import pytest
+
+import checkpoint
+import dualad
+from dualad import jit
+from dualad.jit.compiled import BACKENDS
+
+
+def by_while(a, x):
+    while abs(x * x - a) > 1e-12 * a:
+        x = 0.5 * (x + a / x)
+    return x
+
+
+def by_break(a, x):
+    for _ in range(60):
+        x = 0.5 * (x + a / x)
+        if abs(x * x - a) < 1e-12 * a:
+            break
+    return x + a
+
+
+def by_else(a, x):
+    for _ in range(7):
+        x = 0.5 * (x + a / x)
+        if abs(x * x - a) < 1e-12 * a:
+            break
+    else:
+        return -x
+    return x
+
+
+def by_return(a, x):
+    while True:
+        new = 0.5 * (x + a / x)
+        if abs(new - x) < 1e-12 * new:
+            return new * x
+        x = new
+
+
+def by_counter(a, x):
+    n = 0
+    while not abs(x * x - a) < 1e-12 * a:
+        x = 0.5 * (x + a / x)
+        n += 1
+    return x * n, n
+
+
+def by_count_of_turns(a, x):  # which says how to go on
+    n = 0
+    while abs(x * x - a) > 1e-12 * a:
+        x = 0.5 * (x + a / x)
+        n += 1
+    if n <= 6:
+        return x * 1.5
+    return np.sin(x) if n <= 9 else x - 0.5
+
+
+def by_bisection(a, x):
+    low, high = 0.0 * a, a + x
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        if middle * middle > a:
+            high = middle
+        else:
+            low = middle
+        if high - low < 1e-3:
+            break
+    return 0.5 * (low + high) + a * x
+
+
+def by_secant(a, x):
+    x0, x1 = x, x + 0.3
+    f0, f1 = x0 * x0 - a, x1 * x1 - a
+    while abs(f1) > 1e-8 * a:
+        x0, f0, x1 = x1, f1, x1 - f1 * (x1 - x0) / (f1 - f0)
+        f1 = x1 * x1 - a
+    return x1 * a
+
+
+def by_substeps(a, x):
+    t, end, y = 0.0, 1.0 + a / 50, 1.0 / x
+    while t < end:
+        s = np.sin(y)
+        h = min(0.3 / (1 + s * s), end - t)
+        y = y + h * np.cos(t + y)
+        t = t + h
+    return y
+
+
+def by_series(a, x):
+    z = np.log(x)
+    total = term = z
+    for k in range(2, 100):
+        term = term * z / k
+        total = total + term
+        if abs(term) < 1e-14:
+            break
+    return total * a
+
+
+def by_loops_in_loops(a, x):
+    t = 0.0 * x
+    while t < 1.0:
+        y = t + 1.0
+        while abs(y * y - a) > 1e-9 * a:
+            y = 0.5 * (y + a / y)
+        t = t + 0.1 * (1.0 + 1 / y)
+    return t * y * x
+
+
+def by_object(a, x):
+    held = SimpleNamespace(x=x, turns=0)
+    while abs(held.x * held.x - a) > 1e-12 * a:
+        held.x = 0.5 * (held.x + a / held.x)
+        held.turns = held.turns + 1
+    return held.x + (1.0 if held.turns % 2 else held.x * held.turns)
+
+
+def by_array(a, x):
+    v = np.array([1.0, 2.0, 3.0]) * x
+    held = {"sum": np.zeros(3)}
+    while np.any(v > 0.1):
+        v = 0.7 * v * (1.0 - 0.01 * np.sin(v))
+        held["sum"] = held["sum"] + v * a
+    return held["sum"] * v
+
+
+def by_kept(a, x):  # what is read was there before the loop, and is another thing than what changes
+    first = x
+    while abs(x * x - a) > 1e-10 * a:
+        x = x - (x * x - a) / (2.0 * x + 0.1 * first / (1.0 + first))
+    return x * first
+
+
+FUNCTIONS = [by_while, by_break, by_else, by_return, by_counter, by_count_of_turns, by_bisection, by_secant, by_substeps, by_series,
+             by_loops_in_loops, by_object, by_array, by_kept]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def no_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def points(count, seed=0):
+    rng = np.random.default_rng(seed)
+    return [(float(rng.uniform(0.5, 200.0)), float(10 ** rng.uniform(-2, 2))) for _ in range(count)]
+
+
+def same(one, other):
+    """Whether results are of the same types and bits."""
+    pairs = zip(optree.tree_leaves(one), optree.tree_leaves(other), strict=True)
+    return all(type(x) is type(y) and np.asarray(x).tobytes() == np.asarray(y).tobytes() for x, y in pairs)
+
+
+@pytest.mark.parametrize("f", FUNCTIONS)
+def test_values_are_those_of_the_plain_function_for_all_numbers_of_turns(f):
+    fast = jit(f, backend="numpy", paths=12)
+    for at in points(40):
+        assert same(fast(*at), f(*at))
+    assert "loop of at most" in fast.program(1.0, 2.0) and int(re.search(r"(\d+) path", fast.explain(1.0, 2.0))[1]) <= 7
+
+
+@pytest.mark.parametrize("f", FUNCTIONS)
+def test_derivatives_are_those_of_eager_code(f):
+    fast = jit(f, backend="numpy", paths=12)
+    total = lambda f: lambda *at: sum(np.sum(1.0 * out) for out in optree.tree_leaves(f(*at)))
+    grad = lambda f: checkpoint.grad(total(f), argnums=(0, 1))
+    for at in points(4, seed=2):
+        np.testing.assert_allclose(grad(fast)(*at), grad(f)(*at), rtol=1e-9)
+        pushed = [dualad.jvp(total(one), at, (1.0, 0.5))[1] for one in (fast, f)]
+        np.testing.assert_allclose(*pushed, rtol=1e-9)
+    twice = [dualad.jvp(grad(one), at, (1.0, 0.5))[1] for one in (fast, f)]
+    np.testing.assert_allclose(*twice, rtol=1e-6)
+
+
+def test_numbers_of_turns_from_0_to_200_are_a_few_paths():
+    def decay(x, y):
+        while x > y:
+            x = x * 0.97 - 0.001 * np.sin(x)
+        return x
+
+    fast, rng = jit(decay, backend="numpy", paths=3), np.random.default_rng(4)
+    for turns in rng.integers(0, 200, 150):
+        at = 0.97 ** -float(turns), 1.0
+        assert same(fast(*at), decay(*at))
+    assert fast.traces <= 4 and "; 3 paths" in fast.explain(1.0, 2.0)
+
+
+def test_an_error_after_too_many_turns_is_that_of_the_function():
+    def limited(a, x):
+        n = 0
+        while abs(x * x - a) > 1e-12 * a:
+            x = 0.5 * (x + a / x)
+            n += 1
+            if n == 9:
+                raise RuntimeError(f"no root after {n} turns")
+        return x
+
+    fast, raised = jit(limited, backend="numpy"), 0
+    for at in points(30, seed=3):
+        try:
+            expected = limited(*at)
+        except RuntimeError:
+            raised += 1
+            with pytest.raises(RuntimeError, match="no root after 9 turns"):
+                fast(*at)
+        else:
+            assert same(fast(*at), expected)
+    assert 0 < raised < 30
+
+
+def test_a_for_loop_around_the_loop_ends_after_its_own_turns():
+    def breaks(a, x):
+        total = x
+        for _ in range(3):
+            while total > 0.0:
+                total = total * 0.8
+                if total < 0.5:
+                    break
+            total = total + 40.0
+            if total > 200.0:
+                return total
+        return total * a
+
+    fast = jit(breaks, backend="numpy", paths=64)
+    for at in points(20, seed=5):
+        assert same(fast(*at), breaks(*at))
+
+
+def test_history_that_is_not_traced_is_not_taken_for_a_loop():
+    def illinois(a, x):
+        low, high = 0.0 * a, a + 1.0
+        f, g, side = low * low - a, high * high - a, 0
+        while abs(high - low) > 1e-6 * high:
+            middle = (f * high - g * low) / (f - g)
+            now = middle * middle - a
+            if abs(now) < 1e-9 * a:
+                break
+            if now > 0:
+                high, g = middle, now
+                f = 0.5 * f if side == 1 else f
+                side = 1
+            else:
+                low, f = middle, now
+                g = 0.5 * g if side == -1 else g
+                side = -1
+        return middle * x
+
+    fast = jit(illinois, backend="numpy", paths=40)
+    for at in points(6, seed=6):
+        assert same(fast(*at), illinois(*at))
+
+
+@pytest.mark.skipif("llvm" not in BACKENDS, reason="llvmlite is not installed")
+def test_loops_compile_with_the_values_of_numpy():
+    for f, order in ((by_while, 0), (by_counter, 0), (by_bisection, 0), (by_array, 1)):
+        fast = jit(f, backend="llvm")
+        for at in points(20 + 20 * (f is by_while)):
+            for one, other in zip(optree.tree_leaves(fast(*at)), optree.tree_leaves(f(*at)), strict=True):
+                assert type(one) is type(other)
+                np.testing.assert_allclose(one, other, rtol=order * 1e-12)
+        grad = checkpoint.grad(lambda *at, f=fast: sum(np.sum(1.0 * out) for out in optree.tree_leaves(f(*at))), argnums=(0, 1))
+        plain = checkpoint.grad(lambda *at, f=f: sum(np.sum(1.0 * out) for out in optree.tree_leaves(f(*at))), argnums=(0, 1))
+        np.testing.assert_allclose(grad(3.0, 9.0), plain(3.0, 9.0), rtol=1e-10)
