@@ -63,7 +63,7 @@ def solve_ivp(
         Of a function compiled by `dualad.jit` whole steps are compiled; its parameters must come in through `args`.
     t_span : pair of floats
     y0 : array_like, shape (n,), real or complex
-    method : {"RK45", "RK23", "DOP853", "Radau"}
+    method : {"RK45", "RK23", "DOP853", "Radau"}, or SciPy's class of one
         ``"Radau"`` is for stiff problems: Newton's method with Jacobians of `dualad` solves each step until rounding, where
         SciPy stops at its tolerance.
     t_eval : array_like, shape (m,), optional
@@ -111,7 +111,7 @@ def solve_ivp(
     True
     """
     check_function(fun, "solve_ivp")
-    check_method(method)
+    method = method_name(method)
     for event in listed(events):
         check_function(event, "solve_ivp: an event")
     args = as_args(args)
@@ -225,12 +225,14 @@ def odeint(
 # --- arguments --------------------------------------------------------------------------------------------------------------
 
 
-def check_method(method: object) -> None:
-    """Raise where a method's steps cannot be made again."""
-    if method in METHODS:
-        return
-    instead = "'Radau' is for stiff problems" if method in ("BDF", "LSODA") else "'RK45' is SciPy's default"
-    raise ValueError(f"solve_ivp: method={method!r} has no derivatives; give one of {', '.join(map(repr, METHODS))}; {instead}")
+def method_name(method: Any) -> str:
+    """Return the name of a method, or of SciPy's class of it; one whose steps cannot be made again raises."""
+    name = method.__name__ if isinstance(method, type) and method.__module__.startswith("scipy.integrate.") else method
+    if name in METHODS:
+        return name
+    stiff = "'Radau' is for stiff problems, with jac_sparsity= where the Jacobian is banded or sparse"
+    instead = stiff if name in ("BDF", "LSODA") else "'RK45' is SciPy's default"
+    raise ValueError(f"solve_ivp: method={name!r} has no derivatives; give one of {', '.join(map(repr, METHODS))}; {instead}")
 
 
 def value_of(leaf: Any) -> Any:

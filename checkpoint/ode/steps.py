@@ -54,11 +54,14 @@ def accepted(
     keep = keep and explicit and not isinstance(source, Jit)
 
     class Noted(solver):  # type: ignore[misc]
+        f: Any
+
         def __init__(self, *given: Any, **kwargs: Any) -> None:
             super().__init__(*given, **kwargs)
             times.append(self.t)
             own = solver._step_impl
             if isinstance(source, Jit) and explicit and "rk_step" in own.__code__.co_names:
+                self.f = np.array(np.broadcast_to(self.f, self.y.shape))  # of one equation a number may be given
                 self.stages = compiled(source, method, self.y.shape, self.vectorized, frozenset({"stages"}))
                 self._step_impl = FunctionType(own.__code__, {**own.__globals__, "rk_step": self.rk_step}).__get__(self)
 

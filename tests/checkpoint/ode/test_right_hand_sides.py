@@ -8,7 +8,7 @@ import pytest
 import dualad
 from checkpoint import grad, odeint, solve_ivp
 
-pytest.importorskip("scipy.integrate")
+integrate = pytest.importorskip("scipy.integrate")
 TIGHT = {"rtol": 1e-9, "atol": 1e-11}
 BOTH = pytest.mark.parametrize("derived", [grad, dualad.derivative])
 
@@ -96,9 +96,23 @@ def test_what_a_function_returns_becomes_an_array_as_in_scipy(derived):
 
 
 @BOTH
+def test_a_compiled_function_of_one_equation_may_return_a_number(derived):
+    pytest.importorskip("llvmlite")
+    decay = dualad.jit(lambda t, y, rate: -rate * y[0])
+    np.testing.assert_allclose(derived(lambda rate: end(decay, args=(rate,)))(0.5), -np.exp(-0.5), rtol=1e-8)
+
+
+@BOTH
 def test_what_chooses_the_steps_may_be_traced(derived):
     read = lambda rate: end(lambda t, y, rate: -rate * y, args=(rate,), first_step=1e-3 * rate, max_step=rate)
     np.testing.assert_allclose(derived(read)(0.5), -np.exp(-0.5), rtol=1e-8)
+
+
+def test_a_method_may_be_scipys_class():
+    read = lambda rate, method: solve_ivp(lambda t, y: -rate * y, (0.0, 1.0), [1.0], method).y[0, -1]
+    assert grad(read)(0.5, integrate.RK23) == grad(read)(0.5, "RK23")
+    with pytest.raises(ValueError, match=r"method='LSODA' has no derivatives; .* jac_sparsity= where the Jacobian is banded"):
+        read(0.5, integrate.LSODA)
 
 
 @BOTH
