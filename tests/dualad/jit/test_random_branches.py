@@ -138,7 +138,7 @@ def test_random_programs_with_branches_in_loops(block):
 
 @pytest.mark.long
 @pytest.mark.parametrize("backend", BACKENDS)
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(block=programs)
 def test_more_random_programs_with_branches(backend, block):
     check(block, backend)
@@ -165,7 +165,7 @@ def check(block, backend):
 
 @pytest.mark.long
 @pytest.mark.parametrize("backend", BACKENDS)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(block=programs, dtype=st.sampled_from(["float32", "float64"]))
 def test_random_second_derivatives_with_branches(backend, block, dtype):
     f = function(block)
