@@ -396,7 +396,7 @@ def grid_body(values, xi, table, points, method, fill_value):
         x = xi[..., axis]
         plain = stopped(x)
         outside = outside | (plain < knots[0]) | (plain > knots[-1])
-        j = segment(knots, plain)
+        j = splines.segment(knots, plain, 0, len(knots) - 2)
         cells.append(j)
         shares.append((x - getitem(knots, j)) / getitem(np.diff(knots), j))
     spread = lambda share: np.reshape(share, shape_of(share) + (1,) * (ndim_of(values) - len(points)))
@@ -411,10 +411,6 @@ def grid_body(values, xi, table, points, method, fill_value):
                 weight = weight * (share if side else 1.0 - share)
             made = made + spread(weight) * getitem(values, tuple(j + side for j, side in zip(cells, corner, strict=True)))
     return made if fill_value is None else np.where(spread(outside), fill_value, made)
-
-
-def segment(knots, x):
-    return splines.segment(knots, x, 0, len(knots) - 2)
 
 
 gridded = fix(lambda values, xi, table, points, method, fill_value: table.of(values)(xi, method), "RegularGridInterpolator", grid_body)

@@ -137,13 +137,9 @@ def gradient_filter(across):
     return body
 
 
-def second_differences(input, axis, mode, cval):
-    return correlate1d(input, np.array([1.0, -2.0, 1.0]), axis, mode, cval)
-
-
 def laplace(input, mode="reflect", cval=0.0, *, axes=None):
-    axes = listed(axes, ndim_of(input))
-    return sum(second_differences(input, axis, side, cval) for axis, side in zip(axes, for_each(mode, len(axes)), strict=True))
+    axes, second = listed(axes, ndim_of(input)), np.array([1.0, -2.0, 1.0])
+    return sum(correlate1d(input, second, axis, side, cval) for axis, side in zip(axes, for_each(mode, len(axes)), strict=True))
 
 
 def gaussians(input, sigma, order, mode, cval, axes, kwargs):
@@ -299,31 +295,27 @@ def map_coordinates(input, coordinates, order=3, mode="constant", cval=0.0, pref
     return np.where(known, made, cval) if mode == "constant" else made
 
 
-def grid(shape):
-    return np.indices(shape, float)
-
-
 def column(values, ndim):
     """Return a number for each axis as an array that broadcasts against coordinates."""
     return np.reshape(np.zeros(ndim) + values, (-1,) + (1,) * ndim)
 
 
 def shift(input, shift, order=3, mode="constant", cval=0.0, prefilter=True):
-    return map_coordinates(input, grid(shape_of(input)) - column(shift, ndim_of(input)), order, mode, cval, prefilter)
+    return map_coordinates(input, np.indices(shape_of(input), float) - column(shift, ndim_of(input)), order, mode, cval, prefilter)
 
 
 def zoom(input, zoom, order=3, mode="constant", cval=0.0, prefilter=True):
     shape = np.array(shape_of(input))
     made = [round(n * factor) for n, factor in zip(shape.tolist(), for_each(zoom, shape.size), strict=True)]
     steps = [(n - 1) / (m - 1) if m > 1 else 1.0 for n, m in zip(shape.tolist(), made, strict=True)]
-    return map_coordinates(input, grid(made) * column(steps, shape.size), order, mode, cval, prefilter)
+    return map_coordinates(input, np.indices(made, float) * column(steps, shape.size), order, mode, cval, prefilter)
 
 
 def affine_transform(input, matrix, offset=0.0, output_shape=None, order=3, mode="constant", cval=0.0, prefilter=True):
     ndim = ndim_of(input)
     if ndim_of(matrix) == 2 and shape_of(matrix)[1] == ndim + 1:
         matrix, offset = matrix[:ndim, :ndim], matrix[:ndim, ndim]
-    at = grid(shape_of(input) if output_shape is None else output_shape)
+    at = np.indices(shape_of(input) if output_shape is None else output_shape, float)
     at = np.tensordot(matrix, at, 1) if ndim_of(matrix) == 2 else column(matrix, ndim) * at
     return map_coordinates(input, at + np.reshape(np.zeros(ndim) + offset, (-1,) + (1,) * (ndim_of(at) - 1)), order, mode, cval, prefilter)
 

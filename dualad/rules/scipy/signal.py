@@ -46,12 +46,8 @@ def convolve(in1, in2, mode="full", axes=None):
     return middle(whole(in1, in2, axes=axes), in1, in2, mode, axes)
 
 
-def mirrored(x):
-    return np.conj(np.flip(x))
-
-
 def correlate(in1, in2, mode="full"):
-    return convolve(in1, mirrored(in2), mode)
+    return convolve(in1, np.conj(np.flip(in2)), mode)
 
 
 BOUNDARIES: dict[str, Any] = {"wrap": "wrap", "symm": "symmetric"}
