@@ -145,7 +145,7 @@ def solve_ivp(
         found = accepted(solver, steps, fun, plain_function(fun), plain_span, np.array(plain_y0), settings, keep)
     except ClosedOver:
         functions, values = of_closed_over((fun, *by_hand, *listed(events)), args)
-        if {*map(id, values)} <= {*map(id, optree.tree_leaves(args))}:  # type: ignore[arg-type]
+        if not values or hasattr(fun, "opened"):
             raise
         fun, *events = functions
         if by_hand:
@@ -294,6 +294,7 @@ def of_closed_over(functions: tuple, args: tuple) -> tuple[list, tuple]:
                 last[:] = others, made(others)
             return last[1][i](t, y, *last[1][-1])
 
+        function.opened = True  # type: ignore[attr-defined]  # what it uses besides is not found a second time
         return marked(function, functions[i])
 
     return [of(i) for i in range(len(functions))], values

@@ -64,6 +64,11 @@ def test_objects_among_the_arguments_hold_parameters(derived):
 
 
 @BOTH
+def test_one_value_may_be_an_argument_and_closed_over(derived):
+    np.testing.assert_allclose(derived(lambda rate: end(lambda t, y, k: -k * rate * y, args=(rate,)))(0.5), -np.exp(-0.25), rtol=1e-8)
+
+
+@BOTH
 def test_objects_without_a_dict_are_refused(derived):
     with pytest.raises(TypeError, match="solve_ivp: the function uses a traced value"):
         derived(lambda rate: end(Slotted(rate).slope))(0.5)
