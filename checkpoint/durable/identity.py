@@ -33,10 +33,11 @@ import numpy as np
 
 from dualad.jit.impure import ELSEWHERE
 from dualad.jit.watch import WHEN_MADE, getattr_static, installed, mentioned, named_by
+from dualad.support.costs import WATCHED_ELEMENTS
 
 from ..storage.digests import compiled, summed
 from ..storage.states import raw
-from ..support.costs import IDENTITY_VALUES, KNOWN_CODES, NAMED_PARTS
+from ..support.costs import IDENTITY_VALUES, KNOWN_CODES
 
 __all__ = ["Reads", "dependency_digests", "function_digest", "identity"]
 
@@ -155,7 +156,7 @@ class Reads:
         if kind is np.ndarray and not value.dtype.hasobject:
             self.add(name, array(value, bool(self._what)))
             return
-        if kind in CONTAINERS and (kind is not dict or len(value) > NAMED_PARTS or self._what) and plain(value):
+        if kind in CONTAINERS and (kind is not dict or len(value) > WATCHED_ELEMENTS or self._what) and plain(value):
             self.add(name, [kind.__name__.encode(), marshal.dumps(value, 2)])
             return
         if id(value) in self._seen:

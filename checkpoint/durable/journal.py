@@ -16,6 +16,8 @@ from typing import Any
 
 import optree
 
+from dualad.support.costs import COMPARISON_SHARE
+
 from ..schedules import Schedule
 from ..schedules.actions import Action, Advance
 from ..schedules.cursor import Cursor, Remaining
@@ -23,7 +25,7 @@ from ..storage import DamagedState
 from ..storage.codec import NAMESPACE
 from ..storage.digests import described, digest
 from ..storage.states import canonical, copy_state, nbytes
-from ..support.costs import DIGEST_REST, PART_BYTES
+from ..support.costs import PART_BYTES
 from ..sweep.journal import Journal, RowRestorers
 from .folder import ANEW, Mark
 from .identity import function_digest
@@ -232,7 +234,7 @@ class DurableJournal(Journal):
                 return g
             if started >= self._digest_due or (started >= session.due and session.ready()):
                 now.state = digest(x, "resume: a state")
-                self._digest_due = started + (DIGEST_REST * (monotonic() - started) if session.every else 0.0)
+                self._digest_due = started + ((monotonic() - started) / COMPARISON_SHARE if session.every else 0.0)
             g = made(k, x, g)
             self._cotangent, now.left = g, k
             if not now.pulled:

@@ -24,11 +24,12 @@ from ..storage.files import sync_file
 from ..storage.states import nbytes
 from ..storage.storage import DamagedState
 from ..storage.worker import Job
-from ..support.costs import DISK_RATE, POINT_REST, WRITE_QUEUE, WRITE_QUEUE_BYTES
+from ..support.costs import DISK_RATE, DURABLE_SHARE, WRITE_QUEUE, WRITE_QUEUE_BYTES
 from .folder import DurableFolder, Mark, remove_files
 
 __all__ = ["DurableStates"]
 
+REST = 1 / DURABLE_SHARE - 1  # a point is made no earlier than after so many times the time that the last one took
 WHAT = {"point": "a durable point", "final": "the end of the first sweep"}
 
 
@@ -115,7 +116,7 @@ class DurableStates(DiskSession):
                 self.due = monotonic() + self.every / 8
                 return False
             self._committed.result()
-        elif self.every and monotonic() < (due := self._began + POINT_REST * self._bytes / DISK_RATE):
+        elif self.every and monotonic() < (due := self._began + REST * self._bytes / DISK_RATE):
             self.due = due
             return False
         return True
@@ -160,7 +161,7 @@ class DurableStates(DiskSession):
             remove_files(doomed)
             if self.every:
                 ended = monotonic()
-                self.due = max(self.due, ended + POINT_REST * (ended - started))  # with the states that were written for it before
+                self.due = max(self.due, ended + REST * (ended - started))  # with the states that were written for it before
 
         self.due = started + self.every
         self._committed = folder.writer.submit(put)

@@ -17,7 +17,7 @@ import numpy as np
 
 from dualad.graph.program import role_of
 
-from ..support.costs import LONG_CALL_SECONDS, POOL_PROBES, POOLED_BYTES, SHORT_CALL_SECONDS
+from ..support.costs import CALL_SECONDS, POOL_PROBES, POOLED_BYTES
 
 __all__ = ["BufferPool", "Reversal", "Segments", "State", "as_kind", "like_leaves"]
 
@@ -70,9 +70,9 @@ class Pace:
         started = perf_counter()
         call(*arguments)
         seconds = perf_counter() - started
-        if seconds > LONG_CALL_SECONDS:
+        if seconds > 10 * CALL_SECONDS:
             self.steps = max(self.steps // 2, 1)
-        elif seconds < SHORT_CALL_SECONDS and steps == self.steps:
+        elif seconds < CALL_SECONDS and steps == self.steps:
             self.steps *= 2
 
 

@@ -30,10 +30,11 @@ from dualad.graph.trace import Trace, TraceError, where_in
 from dualad.jit.compiled import Compiled
 from dualad.jit.jit import Jit
 from dualad.jit.tables import with_symbols
+from dualad.support.costs import KEPT_VARIANTS
 
 from ..support.byte_sizes import parse_bytes
 from ..support.checks import truth
-from ..support.costs import MET_BYTES, TRACED_PATHS, TRACED_STATES_BYTES
+from ..support.costs import MET_BYTES, TRACED_STATES_BYTES
 from ..sweep.stats import fill
 from .eager import too_many
 from .kept import kept
@@ -121,9 +122,9 @@ class Turn:
                 paths = with_path(paths, self.path(given))
                 body, count = program_of(paths)
                 note(met, given)
-                if count > TRACED_PATHS:
+                if count > KEPT_VARIANTS:
                     raise TraceError(
-                        f"jit: {where_in(paths[-1].tests[-1].line)}the steps of a chain take more than {TRACED_PATHS} paths: choose with "
+                        f"jit: {where_in(paths[-1].tests[-1].line)}the steps of a chain take more than {KEPT_VARIANTS} paths: choose with "
                         f"np.where, or call the chain outside of jit, chain(jit(step), ...), whose steps are then made one by one"
                     )
                 turn = compile_python(body).call
@@ -189,7 +190,7 @@ def program_of(paths: list[Path]) -> tuple[Program, int]:
 
 def note(met: list[list[Any]], given: list[Any]) -> None:
     """Keep the arguments of a turn, if they are small and not too many."""
-    if sum(np.asarray(leaf).nbytes for leaf in given) <= MET_BYTES and len(met) < TRACED_PATHS:
+    if sum(np.asarray(leaf).nbytes for leaf in given) <= MET_BYTES and len(met) < KEPT_VARIANTS:
         met.append(given)
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import optree
 
-from ..support.costs import LEAF_BYTES, PACKED_BYTES, PACKED_ROW_BYTES, POOL_BLOCK_BYTES, POOL_PATTERNS, STATE_BYTES
+from ..support.costs import LEAF_BYTES, PACKED_BYTES, PACKED_ROW_BYTES, POOL_PATTERNS, STATE_BYTES
 from .codec import Kind, Pattern, key_of
 from .states import nbytes
 from .storage import Session
@@ -28,7 +28,7 @@ class _Rows:
     def __init__(self, pattern: Pattern, structure: optree.PyTreeSpec, number: int, types: tuple[type, ...]) -> None:
         self.pattern, self.structure, self.number = pattern, structure, number
         self.types = types if pattern.numbers else None  # where they say all of the pattern
-        self.each = max(POOL_BLOCK_BYTES // max(pattern.size, 1), 1)  # rows in a block
+        self.each = max(4 * PACKED_BYTES // max(pattern.size, 1), 1)  # rows in a block
         self.blocks: list[bytearray] = []
         self.free, self.top = array("q"), 0
 

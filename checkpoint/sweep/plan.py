@@ -22,7 +22,7 @@ from ..support.costs import (
     STATE_BYTES,
     SWEEP_STATES,
     TABLE_STEPS,
-    WAITING_STATES,
+    WRITE_QUEUE,
 )
 from ..support.tables import html, markdown
 
@@ -146,7 +146,7 @@ def plan(
     if step is None or save is None:
         return best
     seconds = _predicted(steps, advances(steps, slots), step)
-    for schedule in _with_disk(steps, slots - WAITING_STATES):
+    for schedule in _with_disk(steps, slots - WRITE_QUEUE - 1):  # waiting to be written, and one read ahead
         again, moved = advances(steps, schedule.slots), _moved(schedule, steps)
         predicted = _predicted(steps, again, step) + moved * save
         if predicted < seconds:

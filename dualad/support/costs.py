@@ -44,9 +44,10 @@ REROLL_ALIGNED_OPERATIONS = 400
 
 # --- jit ------------------------------------------------------------------------------------------------------------------------------
 
-#: programs of a function, or colourings, that are found again before the long way is taken: each asks a guard (1 us)
+#: programs of a function, colourings, or paths of a traced loop, that are found again
+#: before the long way is taken: each asks a guard (1 us)
 KEPT_VARIANTS = 16
-#: of the time since the first trace, for all comparisons with the plain function together
+#: of the time since the first trace, for all comparisons with the plain function together; of a sweep, for digests to compare
 COMPARISON_SHARE = 0.01
 #: bytes of results that a plain evaluation may hold at a time to be compared
 COMPARISON_BYTES = 1 << 30
@@ -59,7 +60,8 @@ OPERATION_SECONDS = 5e-6
 WAITING_CALLS = 16
 WAITING_SECONDS = 0.01
 WAITING_BYTES = 1 << 20
-#: elements of a container that are watched one by one, and places that a guard's own code compares; what is longer is compared at once
+#: elements of a container that are watched, or named, one by one, and places that a guard's own code compares; what is longer is
+#: compared at once
 WATCHED_ELEMENTS = 100
 #: elements of a container of which more than the length is watched
 WATCHED_LENGTH = 5000

@@ -372,7 +372,7 @@ def test_points_are_made_when_they_are_due_and_not_while_one_is_written(folder, 
     assert not session.ready() and session.due == 2.125
     may_go.release()
     session._committed.wait()
-    assert session.due == 4.0 + session_module.POINT_REST * 3.0, "from when its states began to be written"
+    assert session.due == 4.0 + session_module.REST * 3.0, "from when its states began to be written"
     session.finish()
 
 
@@ -386,7 +386,7 @@ def test_the_first_point_waits_until_its_states_can_be_written_in_a_small_part_o
     for index in range(2):
         session.save(index, GRID)
     clock[0] = session.due
-    assert not session.ready() and session.due == 5.0 + session_module.POINT_REST * 2.0
+    assert not session.ready() and session.due == 5.0 + session_module.REST * 2.0
     clock[0] = session.due
     assert session.ready()
     session.finish()
@@ -428,7 +428,7 @@ def test_a_short_sweep_makes_no_durable_point(folder, monkeypatch):
 def test_nothing_is_copied_for_points_that_cannot_be_made(folder, monkeypatch):
     """While one was written, each pull took a digest of its state and each step a copy: large states took twice the time."""
     taken = []
-    monkeypatch.setattr(resume, "DIGEST_REST", 1e9)
+    monkeypatch.setattr(resume, "COMPARISON_SHARE", 1e-9)
     monkeypatch.setattr(resume, "digest", lambda value, what: taken.append(what) or "digest")
     monkeypatch.setattr(resume, "copy_state", lambda x: taken.append("copy") or x)
     monkeypatch.setattr(session_module.DurableStates, "ready", lambda session: False)

@@ -9,9 +9,11 @@ from checkpoint.schedules import Online, Revolve, StoreAll, Tiered, advances
 from checkpoint.schedules.blocks import blocks_of
 from checkpoint.schedules.tiered import traffic
 from checkpoint.storage import Memory, Tiers
-from checkpoint.support.costs import SWEEP_STATES, WAITING_STATES
+from checkpoint.support.costs import SWEEP_STATES, WRITE_QUEUE
 from checkpoint.sweep import reverse
 from checkpoint.sweep.plan import plan
+
+WAITING = WRITE_QUEUE + 1  # states in main memory: waiting to be written, and one read ahead
 
 
 def sweep(chosen, x, steps):
@@ -77,14 +79,14 @@ def test_the_disk_is_used_where_it_pays(steps, states, save):
         return
     without = (advances(steps, slots) + 1 + steps) * 1.0
     if isinstance(chosen, Tiered):
-        assert chosen.memory_slots == slots - WAITING_STATES
+        assert chosen.memory_slots == slots - WAITING
         assert seconds(chosen, steps, 1.0, save) < without
     else:
         assert chosen == Revolve(slots)
     spent = seconds(chosen, steps, 1.0, save)
     for disk_slots in (1, 2, 4, 8, 16, 64):
-        if slots > WAITING_STATES and slots - WAITING_STATES + disk_slots < steps:
-            assert spent <= seconds(Tiered(slots - WAITING_STATES, disk_slots), steps, 1.0, save)
+        if slots > WAITING and slots - WAITING + disk_slots < steps:
+            assert spent <= seconds(Tiered(slots - WAITING, disk_slots), steps, 1.0, save)
 
 
 def test_a_fast_disk_holds_all_and_a_slow_one_nothing():
