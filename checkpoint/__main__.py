@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dualad import __version__
+from dualad.support.byte_sizes import parse_bytes
 from dualad.support.console import written
 
 from .report.compare import compare
@@ -20,7 +21,6 @@ from .report.plot import check_picture, plot_schedule
 from .report.profile import profile
 from .schedules import parse
 from .schedules.parse import FORMS
-from .support.byte_sizes import parse_bytes, parse_count
 from .sweep.plan import plan
 
 __all__ = ["main"]
@@ -104,6 +104,21 @@ def imported(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         raise ValueError(f"imported: {text!r} is neither module:name, such as pendulum:step, nor a number or another literal") from None
+
+
+def parse_count(text: str) -> int:
+    """Return a whole number written as ``1000``, ``1_000`` or ``1e3``; anything else raises ValueError."""
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        value = float(text)
+        if value != int(value):
+            raise ValueError
+    except (ValueError, OverflowError):
+        raise ValueError(f"parse_count: {text!r} is not a whole number; write 1000, 1_000 or 1e3") from None
+    return int(value)
 
 
 def _option(read: Callable[[str], Any]) -> Callable[[str], Any]:

@@ -9,11 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from dualad.support.byte_sizes import format_bytes
 from dualad.support.forks import lock_of
 
 from ..storage.codec import Kind, Pattern, check_leaves, encode_leaves, encode_rows, next_header, next_rows, unreadable
 from ..storage.files import appended, opened
-from ..support.byte_sizes import format_bytes
 from ..support.costs import PART_BYTES
 
 __all__ = ["ResultFile", "RowLog"]

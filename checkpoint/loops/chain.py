@@ -21,13 +21,13 @@ from dualad.forward.dual import Dual
 from dualad.forward.seeding import check_function
 from dualad.jit.compiled import BACKENDS, without_llvm
 from dualad.jit.jit import Jit
+from dualad.support.byte_sizes import parse_bytes
 from dualad.support.callers import trim
 from dualad.support.hints import X
 
 from ..reverse.tape import Tape, Var, make_var
 from ..schedules import CTZ, Schedule
 from ..storage import Storage
-from ..support.byte_sizes import parse_bytes
 from ..support.checks import check_until, flag, whole_number
 from ..sweep.stats import Stats, filled_stats
 from ..sweep.sweep import check_saved

@@ -12,11 +12,11 @@ from typing import Any
 import optree
 
 from dualad.graph.handled import own
+from dualad.support.byte_sizes import format_bytes
 from dualad.support.progress import Bar
 
-from ..support.byte_sizes import format_bytes
+from ..storage.states import nbytes
 from ..sweep.stats import fill
-from .budget import total
 from .eager import too_many
 from .segments import Segments, State, like_leaves
 from .spec import Loop, StepSpec
@@ -101,7 +101,7 @@ def left_out(stepper: Stepper, budget: int | None) -> str:
     checks = stepper.entry.checks
     if budget is None or checks.reason is not None:
         return ""
-    needed = checks.needed + stepper.nbytes + total(stepper.params)
+    needed = checks.needed + stepper.nbytes + nbytes(stepper.params)
     return "" if needed <= budget else f"; not compared with a plain step, which takes {format_bytes(needed)}"
 
 

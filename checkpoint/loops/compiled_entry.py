@@ -21,24 +21,24 @@ from dualad.core.dispatch import dtype_of
 from dualad.core.traced import Traced
 from dualad.forward.directions import Directions, wrap
 from dualad.forward.dual import Dual
+from dualad.jit.verify import evaluating
+from dualad.support.byte_sizes import parse_bytes
 
 from ..reverse.tape import Tape
 from ..schedules import CTZ
 from ..schedules.blocks import Blocks, blocks_of
 from ..storage import Memory
 from ..storage.memory import itself
-from ..support.byte_sizes import parse_bytes
+from ..storage.states import nbytes
 from ..support.costs import ADDITION_SECONDS, BLOCK_STATES, COPIED_STATES, LEAF_BYTES, STATE_BYTES
+from ..sweep.guard import Snapshot
 from ..sweep.stats import Stats, filled_stats
 from ..sweep.sweep import Sweep
-from .budget import overhead_bytes, total
 from .compiled import Retraced, in_python, left_out, probe, run_compiled
 from .eager import too_many
-from .entry import ChainEntry, Lowered, record_chain, unowned
-from .plain_steps import pull_step
+from .entry import ChainEntry, Lowered, overhead_bytes, record_chain, unowned
 from .recorded import EagerEntry
 from .segments import Reversal, Segments, State, like_leaves, state_in
-from .snapshot import Snapshot
 from .spec import Loop, StepSpec
 from .stepper import Stepper
 from .tangents import NotCompiled, join_tangents, split_tangents
@@ -185,7 +185,7 @@ class BlockPullback:
 
     def __init__(self, entry: CompiledEntry, first: int, stop: int, x: State, states: list[np.ndarray]) -> None:
         self.entry, self.first, self.stop, self.x, self.states = entry, first, stop, x, states
-        self.nbytes = total(x) + total(states)
+        self.nbytes = nbytes(x) + nbytes(states)
 
     def __call__(self, cotangent: Any) -> Any:
         return self.entry.pull_states(self.first, self.stop, self.x, self.states, cotangent)
@@ -241,7 +241,7 @@ class CompiledEntry(ChainEntry):
         work, sums = [*self.segments.work, *(array for arrays in self.reversal.work for array in arrays)], self.sums()
         shares = [sums[i] for i in self.reversal.loops.shares]
         outs = sum(int(np.prod(out.shape)) * np.dtype(out.dtype).itemsize for out in self.stepper.base.outputs[1])
-        return overhead_bytes(self.given, outs, self.steps) + total(work) + total(sums) + total(shares)
+        return overhead_bytes(self.given, outs, self.steps) + nbytes(work) + nbytes(sums) + nbytes(shares)
 
     # --- the first sweep ----------------------------------------------------------------------------------------------------
 
@@ -359,8 +359,18 @@ class CompiledEntry(ChainEntry):
     def pull_plainly(self, k: int, x: State, gs: list[np.ndarray], sums: list[np.ndarray]) -> list[np.ndarray]:
         """Pull the cotangents back over step k, which the plain function has made; return those of the state, add to the sums."""
         assert self.reversal is not None
-        given, n, m = self.given, len(self.spec.floating), len(self.given.active)
-        shares = pull_step(self.stepper, given, k, x, gs, self.reversal.d)
+        stepper, given, spec, outs = self.stepper, self.given, self.spec, self.stepper.base.outputs[1]
+        n, m, moving = len(spec.floating), len(given.active), [out.dtype.kind in "fc" for out in outs]
+        likes = [np.zeros(out.shape, out.dtype) for out, moves in zip(outs, moving, strict=True) if moves]
+        entry = EagerEntry(given, None, exact=False)
+        entry.flat = spec.flat_step(spec.source.f)
+        with evaluating(), np.errstate(all="ignore"):
+            (tape, nodes, results), *_ = entry.record(k, stepper.state_leaves(k, x))
+            cotangents = stepper.duals(gs, [given.state[i] for i in spec.floating])
+            parts = iter(stepper.duals([part[k, ...] for part in self.reversal.d], likes))
+            cotangents += [next(parts) if moves else None for moves in moving]
+            pairs = zip(results, cotangents, strict=True)
+            shares = tape.sweep_back([(node, g) for node, g in pairs if node is not None and g is not None], nodes)
         for sum_, share in zip(sums, self.parts(shares[n : n + m], [given.params[i] for i in given.active]) if m else (), strict=True):
             sum_ += share
         if given.active_inputs:

@@ -12,10 +12,10 @@ from dualad.support.repeated import repeated
 from dualad.verbs.explain_nan import warn_not_finite
 
 from ..storage.states import copy_state
+from ..sweep.guard import Snapshot, not_repeatable
 from ..sweep.stats import fill
 from .leaves import lifted, on_primals
 from .rows import Stacked
-from .snapshot import Snapshot, not_repeatable
 from .spec import Loop, StepSpec
 
 __all__ = ["run", "too_many", "warn_of_result"]

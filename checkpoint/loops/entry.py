@@ -12,17 +12,23 @@ from dualad.core.dispatch import highest
 from dualad.core.levels import Level
 from dualad.forward.dual import make_dual
 from dualad.forward.seeding import pack_leaf, scalar_kinds, split_value
+from dualad.support.byte_sizes import format_bytes, parse_bytes
 from dualad.support.forks import lock_of
 
 from ..reverse.entries import Adjoints, Entry, Part, place_of
 from ..reverse.tape import Tape, make_var
+from ..schedules import Schedule
+from ..storage.pool import slot_bytes
+from ..storage.states import nbytes
+from ..support.costs import CHAIN_STATES, COUNTED_STATE_BYTES, PACKED_ROW_BYTES, SWEEP_BYTES, SWEEP_STATES
+from ..sweep.guard import Snapshot, not_repeatable
 from ..sweep.journal import RowRestorers
+from ..sweep.plan import plan
 from .eager import run
 from .leaves import is_floating, lifted, one_level_down, read_only
-from .snapshot import Snapshot, not_repeatable
 from .spec import Loop, StepSpec
 
-__all__ = ["ChainEntry", "Lowered", "record_chain", "unowned"]
+__all__ = ["ChainEntry", "Lowered", "overhead_bytes", "planned", "record_chain", "unowned"]
 
 
 def record_chain(entry: ChainEntry, tape: Tape, leaves: list[Any], outs: list[Any], tree_of_outs: Callable[..., Any]) -> Any:
@@ -59,6 +65,36 @@ class Lowered:
         for i, node in enumerate(self.nodes[count:]):
             if node is not None:
                 self.active.append(i) if i < rows - count else self.active_inputs.append(i - rows + count)
+
+
+def overhead_bytes(given: Lowered, outs: int, steps: int | None) -> int:
+    """Return the bytes that a chain holds besides states: copies of parameters and inputs and their gradients, outs and their cotangents.
+
+    `outs` are the bytes of what one step puts out. Not counted is what the rest of the program holds.
+    """
+    sums, rows = [given.params[i] for i in given.active], [given.inputs[i] for i in given.active_inputs]
+    return SWEEP_BYTES + nbytes((given.params, sums, given.inputs, rows)) + 2 * outs * (steps or 0)
+
+
+def planned(given: Lowered, steps: int | None, memory: float | str, taken: int, outs: int) -> tuple[Schedule, str]:
+    """Return the schedule for a budget, and why; the budget, of which everything else is taken away that the chain holds.
+
+    That is `overhead_bytes`, a few states, and what a trial of step 0 and of its pull has `taken` at most.
+    """
+    budget = parse_bytes(memory, "chain", "memory")
+    size = nbytes(given.state)
+    if size <= COUNTED_STATE_BYTES:  # otherwise what is around the data does not count
+        size = max(slot_bytes(given.spec.tree(given.state)) - PACKED_ROW_BYTES, 1)
+    held = overhead_bytes(given, outs, steps) + CHAIN_STATES * size + taken
+    try:
+        schedule, _, reason, _ = plan(steps, size, max(budget - held, 0) + SWEEP_STATES * size)
+    except ValueError:
+        raise ValueError(
+            f"chain: memory={memory!r} is too small: the steps, their parameters, inputs and outs take {format_bytes(held)}, and one "
+            f"saved state {format_bytes(size + PACKED_ROW_BYTES)} more"
+        ) from None
+    in_use = format_bytes(max(held - SWEEP_STATES * size, 0))
+    return schedule, f"of {format_bytes(budget)}, {in_use} are in use otherwise; {reason}"
 
 
 class ChainEntry(Entry):

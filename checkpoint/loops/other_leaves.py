@@ -19,9 +19,8 @@ from dualad.core.traced import Traced
 from dualad.jit.arguments import exact, positional_names
 from dualad.jit.jit import Jit, jit
 
-from .kept import kept
 from .leaves import differs, is_floating
-from .spec import StepSpec
+from .spec import StepSpec, kept
 from .tangents import NotCompiled, TangentSplit, join_tangents, split_tangents, stand_in
 
 __all__ = ["OtherChain", "with_tangents", "without_statics"]

@@ -21,14 +21,13 @@ from ..reverse.tape import Tape, Var, owner_of
 from ..schedules import CTZ, Schedule
 from ..storage.states import copy_state, has_arrays, nbytes
 from ..support.costs import COUNTED_STATE_BYTES
+from ..sweep.guard import Snapshot, not_repeatable
 from ..sweep.stats import filled_stats
 from ..sweep.sweep import Sweep
 from .aliasing import Aliases
-from .budget import planned, total
-from .entry import ChainEntry, Lowered, record_chain, unowned
+from .entry import ChainEntry, Lowered, planned, record_chain, unowned
 from .leaves import added, on_primals, one_level_down, was_written
 from .rows import Rows, Stacked
-from .snapshot import Snapshot, not_repeatable
 from .spec import Loop, StepSpec, row_of
 
 __all__ = ["EagerEntry", "record"]
@@ -185,13 +184,13 @@ class EagerEntry(ChainEntry):
         def trial() -> tuple[int, int]:
             recorded, out = self.try_step(x)
             outs = self.values(optree.tree_leaves(out), recorded[0])
-            estimate = 3 * total(given.state) + 2 * StepPullback(self, 0, recorded, UNKNOWN).nbytes if repeatable else 0
+            estimate = 3 * nbytes(given.state) + 2 * StepPullback(self, 0, recorded, UNKNOWN).nbytes if repeatable else 0
             with np.errstate(all="ignore"):
                 self.pull_record(0, recorded, (gs, [None] * len(given.active)))
             return sum(map(nbytes, outs)), estimate
 
         try:
-            if not repeatable and (total(given.state) <= COUNTED_STATE_BYTES or isinstance(self.spec.source, Jit)):
+            if not repeatable and (nbytes(given.state) <= COUNTED_STATE_BYTES or isinstance(self.spec.source, Jit)):
                 trial()  # what is made once for all calls, such as the code of a rule, or of the step, would count
             (outs, estimate), taken = (trial(), 0) if repeatable else measured(trial)
         except Exception as error:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -19,10 +20,11 @@ from ..schedules import Schedule
 from ..storage import Memory, Storage
 from ..storage.states import copy_state
 from ..support.checks import refused
+from ..support.costs import KEPT_STEPS
 from ..sweep.stats import Stats
 from .leaves import NUMBER, Kind, check_levels, described, differs, flattening, is_floating, kind_of, levels_of, refuse_opaque
 
-__all__ = ["IN_MEMORY", "FlatStep", "Loop", "StepSpec"]
+__all__ = ["IN_MEMORY", "FlatStep", "Loop", "StepSpec", "kept"]
 
 #: ``(k, leaves, row, params) -> (leaves, out)``: a step of the leaves of its state, one row of inputs and all of its parameters; what
 #: it gives is checked. `out` is None without outputs
@@ -46,6 +48,15 @@ class Loop(NamedTuple):
     memory: float | str | None = None
     token: Any = None
     block: int | None = None
+
+
+def kept(owner: Any, key: Hashable, make: Callable[[], Any]) -> Any:
+    """Return what was made of a compiled step or program before, or is now; what was not used for longest is forgotten."""
+    known = vars(owner).setdefault("of_chains", OrderedDict())
+    known[key] = made = known.pop(key, None) or make()
+    while len(known) > KEPT_STEPS:
+        known.popitem(last=False)
+    return made
 
 
 class StepSpec:

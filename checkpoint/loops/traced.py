@@ -30,16 +30,15 @@ from dualad.graph.trace import Trace, TraceError, where_in
 from dualad.jit.compiled import Compiled
 from dualad.jit.jit import Jit
 from dualad.jit.tables import with_symbols
+from dualad.support.byte_sizes import parse_bytes
 from dualad.support.costs import KEPT_VARIANTS
 
-from ..support.byte_sizes import parse_bytes
 from ..support.checks import truth
 from ..support.costs import MET_BYTES, TRACED_STATES_BYTES
 from ..sweep.stats import fill
 from .eager import too_many
-from .kept import kept
 from .segments import as_kind
-from .spec import FlatStep, Loop, StepSpec
+from .spec import FlatStep, Loop, StepSpec, kept
 
 __all__ = ["traced_loop"]
 

@@ -6,11 +6,11 @@ from os import PathLike
 from statistics import median
 from typing import Any
 
+from dualad.support.byte_sizes import format_bytes, parse_bytes
 from dualad.support.callers import trimmed
 
 from ..schedules import CTZ, Revolve, Schedule, StoreAll
 from ..schedules.machine import simulate
-from ..support.byte_sizes import format_bytes, parse_bytes
 from ..support.checks import amount, whole_number
 from ..support.costs import COMPARED_STEPS, RECORD_COST
 from ..support.tables import html, markdown, text

@@ -6,10 +6,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from dualad.support.byte_sizes import format_bytes
+
 from ..schedules import Online, Periodic, Schedule, advances
 from ..schedules.history import History
 from ..schedules.machine import simulate
-from ..support.byte_sizes import format_bytes
 from ..support.checks import whole_number
 from ..support.costs import PLOTTED_EXECUTIONS, PLOTTED_STEPS
 

@@ -5,7 +5,8 @@ from functools import lru_cache, wraps
 from types import NoneType
 from typing import Any, NamedTuple, ParamSpec
 
-from ..support.byte_sizes import format_bytes
+from dualad.support.byte_sizes import format_bytes
+
 from ..support.costs import ACTION_SECONDS, BLOCK_BYTES, BLOCK_LENGTHS, COUNTED_BLOCKS, TABLE_STEPS
 from . import CTZ, Mixed, Online, Periodic, Revolve, Schedule, StoreAll, Tiered, advances, ctz
 from .actions import Advance, Record, Reverse

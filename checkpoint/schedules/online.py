@@ -6,7 +6,7 @@ from itertools import count
 
 from .actions import Action, Advance, Drop, Save
 from .binomial import SLOTS_HINT, beta
-from .slotted import Slotted
+from .refill import Slotted
 
 __all__ = ["Online"]
 

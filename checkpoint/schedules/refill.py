@@ -13,7 +13,7 @@ from . import binomial
 from .actions import Action, Advance, Drop, Load, Reverse, Save
 from .schedule import Schedule
 
-__all__ = ["Refilled", "Split", "along", "first", "reverse"]
+__all__ = ["Refilled", "Slotted", "Split", "along", "first", "reverse"]
 
 new = tuple.__new__  # the constructor of a named tuple is a function of Python, called several times a step
 
@@ -44,6 +44,19 @@ class Refilled(Schedule):
 
     def _split(self, steps: int) -> Split:
         return binomial.split
+
+
+class Slotted(Refilled):
+    """A schedule that saves at most `slots` states."""
+
+    slots: int
+
+    def limit(self, steps: int) -> int:
+        """`slots`, or fewer for a short chain; see `Schedule.limit`."""
+        return min(self.slots, max(self._steps(steps) - 1, 1) if steps else 0)
+
+    def _first(self, steps: int) -> Iterable[int]:
+        return first(steps, self.slots, self._split(steps))
 
 
 def along(indices: Iterable[int], last: int) -> Iterator[Action]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from . import binomial, refill
 from .costs import as_costs, cheapest_split
-from .slotted import Slotted
+from .refill import Slotted
 
 __all__ = ["Revolve"]
 

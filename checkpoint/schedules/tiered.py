@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from .binomial import split
-from .slotted import Slotted
+from .refill import Slotted
 
 __all__ = ["Tiered", "Traffic", "traffic"]
 

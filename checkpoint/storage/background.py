@@ -17,7 +17,8 @@ from typing import Any
 
 import optree
 
-from ..support.byte_sizes import format_bytes
+from dualad.support.byte_sizes import format_bytes
+
 from ..support.costs import GATHERED_BYTES, GATHERED_PARTS, GATHERED_STATE_BYTES, WAIT_WARNING_SECONDS
 from .codec import NAMESPACE, Pattern, check_leaves, encode_leaves, encode_rows, read_leaves, read_records
 from .files import write_file

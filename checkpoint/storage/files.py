@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..support.byte_sizes import format_bytes
+from dualad.support.byte_sizes import format_bytes
 
 __all__ = ["appended", "created", "is_at", "opened", "sync_file", "write_file"]
 

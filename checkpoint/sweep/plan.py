@@ -4,6 +4,7 @@ from functools import partial
 from numbers import Number
 from typing import Any, NamedTuple
 
+from dualad.support.byte_sizes import format_bytes, parse_bytes
 from dualad.support.callers import trimmed
 
 from ..schedules import Online, Revolve, Schedule, StoreAll, Tiered, advances
@@ -11,7 +12,6 @@ from ..schedules.blocks import blocks_of
 from ..schedules.tiered import traffic
 from ..storage import Disk, Memory, Storage, Tiers
 from ..storage.states import nbytes
-from ..support.byte_sizes import format_bytes, parse_bytes
 from ..support.checks import amount, whole_number
 from ..support.costs import (
     BLOCK_STATES,

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from ..support.byte_sizes import format_bytes
+from dualad.support.byte_sizes import format_bytes
+
 from ..support.tables import html, markdown
 
 __all__ = ["Stats", "fill", "filled_stats"]

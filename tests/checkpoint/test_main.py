@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from checkpoint import __version__
-from checkpoint.__main__ import main
+from checkpoint.__main__ import main, parse_count
 from checkpoint.report.compare import compare
 from checkpoint.report.draw import draw
 from checkpoint.schedules import CTZ, Online, Periodic, Revolve
@@ -175,3 +175,14 @@ def test_the_reason_of_a_plan_is_wrapped(capsys, monkeypatch):
     assert main(["plan", "--steps", "1e6", "--state", "8MB", "--memory", "2GB"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4 and max(map(len, lines)) <= 60 and lines[-1].startswith(" " * 10)
+
+
+@pytest.mark.parametrize(("text", "count"), [("16", 16), ("1e6", 10**6), ("1_000", 1000), ("2.5e3", 2500), ("-5", -5)])
+def test_parse_count(text, count):
+    assert parse_count(text) == count
+
+
+@pytest.mark.parametrize("text", ["1.5", "nan", "inf", "x", ""])
+def test_parse_count_refuses(text):
+    with pytest.raises(ValueError, match="not a whole number"):
+        parse_count(text)

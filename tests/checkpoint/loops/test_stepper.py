@@ -13,7 +13,7 @@ pytest.importorskip("llvmlite")
 import dualad
 from checkpoint import Revolve, Stats, chain, grad, hvp, jacobian
 from checkpoint.loops import compiled_entry, stepper
-from checkpoint.loops.kept import kept
+from checkpoint.loops.spec import kept
 from checkpoint.schedules import Mixed
 from checkpoint.support.costs import KEPT_STEPS
 
@@ -244,7 +244,7 @@ def test_what_is_kept_for_a_compiled_step_is_bounded():
 
 
 def test_predicates_and_their_loops_are_not_kept_for_ever(monkeypatch):
-    monkeypatch.setattr("checkpoint.loops.kept.KEPT_STEPS", 3)
+    monkeypatch.setattr("checkpoint.loops.spec.KEPT_STEPS", 3)
     plain, set_up = dualad.jit(lambda k, x: 0.5 * x), dualad.jit(lambda k, x, mode: 0.5 * x if mode == "half" else x)
     stops = [lambda k, x, n=n: k == n for n in range(1, 5)]
     assert (

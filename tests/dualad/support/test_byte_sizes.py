@@ -1,9 +1,9 @@
-"""Bytes and counts as people write them."""
+"""Bytes as people write them."""
 
 import numpy as np
 import pytest
 
-from checkpoint.support.byte_sizes import format_bytes, parse_bytes, parse_count
+from dualad.support.byte_sizes import format_bytes, parse_bytes
 
 
 @pytest.mark.parametrize(
@@ -59,14 +59,3 @@ def test_parse_bytes_refuses_other_kinds():
 )
 def test_format_bytes(count, text):
     assert format_bytes(count) == text
-
-
-@pytest.mark.parametrize(("text", "count"), [("16", 16), ("1e6", 10**6), ("1_000", 1000), ("2.5e3", 2500), ("-5", -5)])
-def test_parse_count(text, count):
-    assert parse_count(text) == count
-
-
-@pytest.mark.parametrize("text", ["1.5", "nan", "inf", "x", ""])
-def test_parse_count_refuses(text):
-    with pytest.raises(ValueError, match="not a whole number"):
-        parse_count(text)
