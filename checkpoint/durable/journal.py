@@ -27,7 +27,7 @@ from ..storage.digests import described, digest
 from ..storage.states import canonical, copy_state, nbytes
 from ..support.costs import PART_BYTES
 from ..sweep.journal import Journal, RowRestorers
-from .folder import ANEW, Mark
+from .folder import ANEW, Mark, remove_files
 from .identity import function_digest
 from .points import LeafCodec, Named, Point, named, structure_of, text_of
 from .session import DurableStates
@@ -82,7 +82,7 @@ class DurableJournal(Journal):
         self._find()
         found = self._found
         if found is None:
-            self._session.discard(self._marks)
+            remove_files(mark.path for mark in self._marks)
             self._marks = []
             return None
         self._compared, self._now.first = {}, found.first
@@ -289,7 +289,7 @@ class DurableJournal(Journal):
         if self._compared is not None:
             self._compared[k] = digest(leaves, "resume: a row")
         else:
-            self._session.add_row(self._now.sweep, k, self._kinds.encode(leaves))
+            self._session.log(self._now.sweep).append(k, self._kinds.encode(leaves))
 
     # ------------------------------------------------------------------------------------------------- what is there
 
@@ -315,10 +315,11 @@ class DurableJournal(Journal):
     def _reverse_rows(self, done: range) -> dict[int, list[Any]] | None:
         if self._restorers.get("reverse") is None:
             return {}
-        rows = self._session.rows("reverse")
+        log = self._session.log("reverse")
+        rows = log.read()
         if all(k in rows for k in done):
             return {k: self._kinds.decode(rows[k]) for k in done}
-        _warn(f"Disk: {self._session.log_path('reverse')} has lost rows; the reverse sweep begins again")
+        _warn(f"Disk: {log.path} has lost rows; the reverse sweep begins again")
         return None
 
     def _enter(self, sweep: str, done: range, rows: dict[int, list[Any]] | None = None) -> None:
@@ -327,19 +328,20 @@ class DurableJournal(Journal):
         take = self._restorers.get(sweep)
         if take is None:
             return
+        log = self._session.log(sweep)
         if not done:
-            self._session.remove_log(sweep)
+            log.clear()
             take({})
             return
         if rows is None:
-            rows = {k: self._kinds.decode(row) for k, row in self._session.rows(sweep).items()}
+            rows = {k: self._kinds.decode(row) for k, row in log.read().items()}
         for k, found in compared.items():
             if k in rows:
                 self._same(digest(rows[k], "resume: a row"), found, f"step {k}", "row, of outs or gradients by inputs,")
         lost = next((k for k in done if k not in rows), None)
         take({k: rows[k] for k in done if lost is None or k < lost})
         if lost is not None:
-            _warn(f"Disk: {self._session.log_path(sweep)} has lost rows from {lost} on; the steps are made again")
+            _warn(f"Disk: {log.path} has lost rows from {lost} on; the steps are made again")
             self._advanced(lost, done.stop)
 
     # ------------------------------------------------------------------------------------------------ making again

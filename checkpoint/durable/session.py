@@ -19,13 +19,14 @@ from typing import Any
 import optree
 
 from ..storage.background import Batch, DiskSession, File, StateFile
-from ..storage.codec import NAMESPACE, check_leaves, read_leaves, write_leaves
-from ..storage.files import sync_file
+from ..storage.codec import NAMESPACE, check_leaves, encode_leaves, read_leaves
+from ..storage.files import sync_file, write_file
 from ..storage.states import nbytes
 from ..storage.storage import DamagedState
 from ..storage.worker import Job
 from ..support.costs import DISK_RATE, DURABLE_SHARE, WRITE_QUEUE, WRITE_QUEUE_BYTES
 from .folder import DurableFolder, Mark, remove_files
+from .log import RowLog
 
 __all__ = ["DurableStates"]
 
@@ -157,7 +158,7 @@ class DurableStates(DiskSession):
                 for log in tuple(folder.logs.values()):
                     log.sync()
                 folder.sync()
-                write_leaves(path, position, leaves, sync=True, label=folder.label(path.name))
+                write_file(path, encode_leaves(position, leaves, folder.label(path.name)), f"state {position}", sync=True)
             remove_files(doomed)
             if self.every:
                 ended = monotonic()
@@ -166,29 +167,13 @@ class DurableStates(DiskSession):
         self.due = started + self.every
         self._committed = folder.writer.submit(put)
 
-    def add_row(self, name: str, index: int, leaves: list[Any]) -> None:
-        """Append a copied row to the log ``"first"`` or ``"reverse"``; it is there whenever a later point is."""
-        self._opened().log(name).append(index, leaves)
-
-    def rows(self, name: str) -> dict[int, list[Any]]:
-        """Return the leaves by index in a log, up to the first row that is damaged; it and what follows are cut off."""
-        return self._opened().log(name).read()
-
-    def log_path(self, name: str) -> Path:
-        """The file of a log."""
-        return self.path / f"{name}.rows"
-
-    def remove_log(self, name: str) -> None:
-        """Forget the rows in a log that was found."""
-        self._opened().log(name).clear()
+    def log(self, name: str) -> RowLog:
+        """The log ``"first"`` or ``"reverse"``, of rows that are there whenever a later point is."""
+        return self._opened().log(name)
 
     def read(self, mark: Mark) -> list[Any]:
         """Return the leaves of a file that was found, or raise DamagedState."""
         return read_leaves(mark.path, mark.index, self._opened().label(mark.path.name), WHAT.get(mark.kind, ""))
-
-    def discard(self, marks: Iterable[Mark]) -> None:
-        """Remove files that were found."""
-        remove_files(mark.path for mark in marks)
 
     def peek(self, index: int) -> Any:
         """A saved state that is not loaded for the schedule: neither counted nor copied, and not to be written into."""

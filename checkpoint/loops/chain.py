@@ -327,7 +327,7 @@ def of_constants(spec: StepSpec, tape: Tape, loop: Loop) -> Any:
 
 def run_compiled_spec(spec: StepSpec, tape: Tape | None, loop: Loop) -> tuple[Any, str | None]:
     """Run the chain of a compiled step in segments, recorded where there is a tape; return the result, or why it cannot be done."""
-    from .compiled import NotCompiled, run_compiled
+    from .compiled import NotCompiled, fresh, run_compiled
     from .compiled_entry import record_compiled
     from .other_leaves import without_statics
 
@@ -338,9 +338,8 @@ def run_compiled_spec(spec: StepSpec, tape: Tape | None, loop: Loop) -> tuple[An
         if other is not None:
             result, reason = run_compiled_spec(other.spec, tape, loop._replace(until=other.until))
             return None if reason is not None else other.results(result), reason
-        if tape is None:
-            return run_compiled(spec, loop), None
-        return record_compiled(spec, tape, loop), None
+        result = fresh(run_compiled, spec, loop) if tape is None else fresh(record_compiled, spec, tape, loop)
+        return result, None
     except (NotCompiled, IndexError, OverflowError) as reason:  # of the last two, the steps themselves name their lines
         ignored = "" if tape is None or loop.block is None else f"; block={loop.block} is not used"
         return None, f"steps one by one, because {reason}{ignored}"

@@ -5,6 +5,7 @@ One step is compared with the plain one where that is due: a stale program shows
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -16,14 +17,14 @@ from dualad.support.byte_sizes import format_bytes
 from dualad.support.progress import Bar
 
 from ..storage.states import nbytes
+from ..support.checks import too_many
 from ..sweep.stats import fill
-from .eager import too_many
 from .segments import Segments, State, like_leaves
 from .spec import Loop, StepSpec
 from .stepper import Stepper
 from .tangents import NotCompiled, join_tangents
 
-__all__ = ["NotCompiled", "Retraced", "in_python", "left_out", "probe", "run_compiled"]
+__all__ = ["NotCompiled", "fresh", "in_python", "left_out", "probe", "run_compiled"]
 
 
 def run_compiled(spec: StepSpec, loop: Loop) -> Any:
@@ -32,10 +33,10 @@ def run_compiled(spec: StepSpec, loop: Loop) -> Any:
     if steps == 0:
         raise NotCompiled("there are no steps")
     started = perf_counter()
-    try:
-        stepper, segments = begun(spec, loop)
-    except Retraced:
-        stepper, segments = begun(spec, loop)
+    stepper = Stepper(spec, spec.state, spec.inputs, spec.params, loop.until)
+    segments = Segments(stepper, steps)
+    if stepper.due:
+        probe(stepper, segments, steps)
     advance = partial(advanced_twice, segments) if loop.check else segments.advance
     x, reached = segments.start, 0
     with Bar(loop.progress, "chain") as bar:
@@ -62,15 +63,6 @@ def run_compiled(spec: StepSpec, loop: Loop) -> Any:
     return final, optree.tree_unflatten(stepper.out_structure, outs)
 
 
-def begun(spec: StepSpec, loop: Loop) -> tuple[Stepper, Segments]:
-    """Return what makes the steps, of which one is compared with the plain one where that is due."""
-    stepper = Stepper(spec, spec.state, spec.inputs, spec.params, loop.until)
-    segments = Segments(stepper, loop.steps)
-    if stepper.due:
-        probe(stepper, segments, loop.steps)
-    return stepper, segments
-
-
 def advanced_twice(segments: Segments, first: int, stop: int, x: State) -> tuple[State, int]:
     """Make steps, and make them again: another result raises."""
     final, reached = segments.advance(first, stop, x)
@@ -88,6 +80,14 @@ def advanced_twice(segments: Segments, first: int, stop: int, x: State) -> tuple
 
 class Retraced(Exception):
     """The program of a chain's step was stale: it has been traced again."""
+
+
+def fresh(run: Callable[..., Any], *args: Any) -> Any:
+    """Run a chain; once more where the program of its step was stale."""
+    try:
+        return run(*args)
+    except Retraced:
+        return run(*args)
 
 
 def in_python(segments: Segments) -> str:

@@ -30,12 +30,12 @@ from ..schedules.blocks import Blocks, blocks_of
 from ..storage import Memory
 from ..storage.memory import itself
 from ..storage.states import nbytes
+from ..support.checks import too_many
 from ..support.costs import ADDITION_SECONDS, BLOCK_STATES, COPIED_STATES, LEAF_BYTES, STATE_BYTES
 from ..sweep.guard import Snapshot
 from ..sweep.stats import Stats, filled_stats
 from ..sweep.sweep import Sweep
-from .compiled import Retraced, in_python, left_out, probe, run_compiled
-from .eager import too_many
+from .compiled import fresh, in_python, left_out, probe, run_compiled
 from .entry import ChainEntry, Lowered, overhead_bytes, record_chain, unowned
 from .recorded import EagerEntry
 from .segments import Reversal, Segments, State, like_leaves, state_in
@@ -49,14 +49,6 @@ __all__ = ["record_compiled"]
 def record_compiled(spec: StepSpec, tape: Tape, loop: Loop) -> Any:
     """Run the chain of a compiled step in a sweep and record it as one operation; raise `NotCompiled` where it has no compiled loops."""
     tape.check()
-    try:
-        return recorded(spec, tape, loop)
-    except Retraced:
-        return recorded(spec, tape, loop)
-
-
-def recorded(spec: StepSpec, tape: Tape, loop: Loop) -> Any:
-    """Do what `record_compiled` does; raise `Retraced` where the program of the step was stale."""
     steps, storage, stats = loop.steps, loop.storage, filled_stats(loop.stats, "chain")
     below = spec.levels - {tape}
     if below and any(isinstance(level, Tape) for level in below):
@@ -412,7 +404,7 @@ class CompiledEntry(ChainEntry):
     def forward(self, spec: StepSpec) -> Any:
         """Run the chain without a tape."""
         try:
-            return run_compiled(spec, Loop(self.steps))
+            return fresh(run_compiled, spec, Loop(self.steps))
         except NotCompiled:
             return super().forward(spec)
 

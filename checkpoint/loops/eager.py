@@ -12,13 +12,14 @@ from dualad.support.repeated import repeated
 from dualad.verbs.explain_nan import warn_not_finite
 
 from ..storage.states import copy_state
+from ..support.checks import too_many
 from ..sweep.guard import Snapshot, not_repeatable
 from ..sweep.stats import fill
 from .leaves import lifted, on_primals
 from .rows import Stacked
 from .spec import Loop, StepSpec
 
-__all__ = ["run", "too_many", "warn_of_result"]
+__all__ = ["run", "warn_of_result"]
 
 
 def run(spec: StepSpec, top: Any, loop: Loop) -> Any:
@@ -98,9 +99,3 @@ def twice(spec: StepSpec, once: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return call
-
-
-def too_many(max_steps: int | None) -> RuntimeError:
-    return RuntimeError(
-        f"chain: until(k, state) is still not true after max_steps={max_steps} steps; give more steps, or a predicate that also ends"
-    )

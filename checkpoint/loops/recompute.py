@@ -165,18 +165,19 @@ class Recomputed(Entry):
         with repeated:
             return self.f(*args, **kwargs)
 
-    def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
-        """Evaluate f again on a tape, and pull `g` back over it."""
+    def recorded(self) -> tuple[Tape, Sequence[int], list[Any]]:
+        """Evaluate f again on a tape; return that with the nodes of the active arguments and of the results."""
         with Tape(self.nan_safe, self.weak) as tape:
             leaves = list(self.values)
-            nodes = tape.variables(leaves, self.active)
+            inputs = tape.variables(leaves, self.active)
             outs = self.results(leaves)
-            seeds = [
-                (leaf._refresh().node, part)
-                for leaf, part in zip(outs, g, strict=False)
-                if type(leaf) is Var and leaf.level is tape and part is not None and leaf.node is not None
-            ]
-        for i, share in zip(self.active, tape.pull(seeds, nodes), strict=True):
+            return tape, inputs, [leaf._refresh().node if type(leaf) is Var and leaf.level is tape else None for leaf in outs]
+
+    def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
+        """Evaluate f again on a tape, and pull `g` back over it."""
+        tape, inputs, nodes = self.recorded()
+        seeds = [(node, part) for node, part in zip(nodes, g, strict=False) if node is not None and part is not None]
+        for i, share in zip(self.active, tape.pull(seeds, inputs), strict=True):
             if share is not None:
                 adjoints.add(self.nodes[i], share, False)
 
@@ -186,14 +187,11 @@ class Recomputed(Entry):
 
     def push(self, pushed: list[Any]) -> list[Any]:
         """Return the tangents of the results, by evaluating f again in forward mode."""
-        with Tape(self.nan_safe, self.weak) as tape:
-            leaves = list(self.values)
-            tangents = []
-            for i, node in zip(self.active, tape.variables(leaves, self.active), strict=True):
-                t = pushed[place_of(self.nodes[i])]
-                tangents.append((node, np.zeros_like(self.values[i])[()] if t is None else t))
-            outs = self.results(leaves)
-            nodes = [leaf._refresh().node if type(leaf) is Var and leaf.level is tape else None for leaf in outs]
+        tape, inputs, nodes = self.recorded()
+        tangents = []
+        for i, node in zip(self.active, inputs, strict=True):
+            t = pushed[place_of(self.nodes[i])]
+            tangents.append((node, np.zeros_like(self.values[i])[()] if t is None else t))
         found = iter(tape.push(tangents, [node for node in nodes if node is not None]))
         return [None if node is None else next(found) for node in nodes]
 

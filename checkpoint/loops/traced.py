@@ -33,10 +33,9 @@ from dualad.jit.tables import with_symbols
 from dualad.support.byte_sizes import parse_bytes
 from dualad.support.costs import KEPT_VARIANTS
 
-from ..support.checks import truth
+from ..support.checks import too_many, truth
 from ..support.costs import MET_BYTES, TRACED_STATES_BYTES
 from ..sweep.stats import fill
-from .eager import too_many
 from .segments import as_kind
 from .spec import FlatStep, Loop, StepSpec, kept
 

@@ -146,9 +146,6 @@ class DiskSession(PackedSession):
         self._process = os.getpid()
         self._began, self._waited, self._warned = monotonic(), 0.0, False  # seconds spent waiting for the disk
 
-    def copy(self, state: Any) -> Any:
-        return copy_state(state)
-
     def _put(self, index: int, state: Any) -> int:
         """Have a copy of a state written in the background, and return its bytes.
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
+from .states import copy_state
+
 __all__ = ["DamagedState", "Session", "Storage", "check_storage"]
 
 
@@ -45,9 +47,9 @@ class Session(ABC):
     due: float = inf
     journal: Callable[..., Any] | None = None
 
-    @abstractmethod
     def copy(self, state: Any) -> Any:
         """An independent copy of a state."""
+        return copy_state(state)
 
     @abstractmethod
     def save(self, index: int, state: Any) -> None:

@@ -16,10 +16,10 @@ __all__ = ["Job", "Worker"]
 
 
 class Job:
-    """Work (a callable without arguments) to be done, or, with None, done already with the result `value`."""
+    """Work (a callable without arguments) to be done, or, with None, done already."""
 
-    def __init__(self, work: Callable[[], Any] | None = None, value: Any = None) -> None:
-        self._work, self._value, self._error = work, value, None
+    def __init__(self, work: Callable[[], Any] | None = None) -> None:
+        self._work, self._value, self._error = work, None, None
         self._ended = work is None
         self._taken, self._gate = allocate_lock(), allocate_lock()
         self._gate.acquire()

@@ -8,7 +8,7 @@ from typing import Any
 
 from dualad.support.checks import flag, whole_number
 
-__all__ = ["amount", "check_until", "flag", "folder_path", "refused", "truth", "whole_number"]
+__all__ = ["amount", "check_until", "flag", "folder_path", "refused", "too_many", "truth", "whole_number"]
 
 
 def amount(value: Any, of: str, *, where: str, argument: str) -> float | None:
@@ -56,6 +56,12 @@ def refused(function: Callable[..., object], *given: object) -> str | None:
         name = getattr(function, "__name__", type(function).__name__)
         return f"{name}{signature(function)} does not take that: {error}"
     return None
+
+
+def too_many(max_steps: int | None, where: str = "chain") -> RuntimeError:
+    return RuntimeError(
+        f"{where}: until(k, state) is still not true after max_steps={max_steps} steps; give more steps, or a predicate that also ends"
+    )
 
 
 def truth(answer: object, *, where: str, k: int) -> bool:

@@ -4,25 +4,19 @@ import warnings
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from time import monotonic
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from ..schedules.actions import Action, Advance, Drop, Load, Record, Reverse, Save
 from ..storage import DamagedState
 from ..storage.states import canonical, has_arrays
 from ..storage.storage import Session
+from .journal import Journal
 
 __all__ = ["Player", "Pull", "Recorder", "Step", "misplaced"]
 
 Step: TypeAlias = Callable[[int, Any], Any]
 Pull: TypeAlias = Callable[[int, Any, Any], Any]
 Recorder: TypeAlias = Callable[[int, Any], tuple[Any, Callable[[Any], Any]]]
-
-
-class Watch(Protocol):
-    """Is told a working state when that is due."""
-
-    def at(self, position: int, *working: Any) -> None:
-        """Hear that the working state is x_position."""
 
 
 class Player:
@@ -33,7 +27,7 @@ class Player:
     def __init__(self, session: Session, initial: Any, again: Step, record: Recorder | None) -> None:
         self._session, self._initial, self._again, self.record = session, initial, again, record
         self.pullbacks: dict[int, Callable[[Any], Any]] = {}
-        self.watch: Watch | None = None
+        self.watch: Journal | None = None  # which is told a working state when that is due
         self.arrays = has_arrays(initial)
         self.advances = self.pulls = self.peak_states = self.peak_bytes = 0
         self._pullback_bytes = 0

@@ -18,7 +18,7 @@ from ..storage import Memory, Storage
 from ..storage.states import canonical, copy_state, has_arrays
 from ..storage.storage import check_storage
 from ..storage.tiered import tiers
-from ..support.checks import check_until, flag, truth, whole_number
+from ..support.checks import check_until, flag, too_many, truth, whole_number
 from .guard import ReplayCheck
 from .journal import Journal, RowRestorers
 from .player import Player, Pull, Recorder, Step, misplaced
@@ -170,11 +170,7 @@ class Sweep:
             self._ready = True
             return final
         except BaseException:
-            try:
-                self.release()
-            except BaseException:  # an interrupt may come in the middle of it
-                self.release()
-                raise
+            self._surely_released()
             raise
         finally:
             self._seconds += perf_counter() - started
@@ -212,11 +208,7 @@ class Sweep:
             self._session.finish()
             return g
         finally:
-            try:
-                self.release()
-            except BaseException:
-                self.release()
-                raise
+            self._surely_released()
             self._seconds += perf_counter() - started
             self._report()
 
@@ -233,6 +225,13 @@ class Sweep:
         self._last.clear()
         self._player.clear()
         self._session.clear()
+
+    def _surely_released(self) -> None:
+        try:
+            self.release()
+        except BaseException:  # an interrupt may come in the middle of it
+            self.release()
+            raise
 
     def __enter__(self) -> "Sweep":
         return self
@@ -317,9 +316,7 @@ class Sweep:
         previous += working
         while not truth(until(k, x), where="sweep", k=k):
             if k == self._max_steps:
-                raise RuntimeError(
-                    f"sweep: until(k, state) is still not true after max_steps={k} steps; give more steps, or a predicate that also ends"
-                )
+                raise too_many(k, "sweep")
             for action in actions:
                 if type(action) is Advance:
                     break
