@@ -15,7 +15,7 @@ from dualad import __version__
 from dualad.support.byte_sizes import parse_bytes
 from dualad.support.console import written
 
-from .report.compare import compare
+from .report.compare import Tradeoff, compare
 from .report.draw import draw
 from .report.plot import check_picture, plot_schedule
 from .report.profile import profile
@@ -70,6 +70,10 @@ def _draw(options: argparse.Namespace) -> str:
 def _compare(options: argparse.Namespace) -> str:
     costs = {"pull_cost": options.pull_cost, "record_cost": options.record_cost}
     table = compare(steps=options.steps, state_bytes=options.state, schedules=options.schedules, memory=options.memory, **costs)
+    return _shown(table, options)
+
+
+def _shown(table: Tradeoff, options: argparse.Namespace) -> str:
     if options.plot is not None:
         table.plot(options.plot)
     return table.to_markdown() if options.markdown else table.to_text(_width())
@@ -84,9 +88,7 @@ def _plan(options: argparse.Namespace) -> str:
 
 def _profile(options: argparse.Namespace) -> str:
     table = profile(options.step, options.state, *options.params, steps=options.steps, schedules=options.schedules, memory=options.memory)
-    if options.plot is not None:
-        table.plot(options.plot)
-    return table.to_markdown() if options.markdown else table.to_text(_width())
+    return _shown(table, options)
 
 
 def imported(text: str) -> Any:
@@ -145,6 +147,12 @@ def _parser() -> argparse.ArgumentParser:
     steps.add_argument("--steps", type=count, required=True, metavar="N", help="length of the chain, for instance 1000 or 1e6")
     steps.add_argument("--plot", metavar="FILE", help="write a picture: .png, .svg, .pdf and whatever else matplotlib writes")
 
+    several = lambda text: [schedule(word) for word in text.split(",")]
+    table = argparse.ArgumentParser(add_help=False)
+    table.add_argument("--memory", type=size, metavar="SIZE", help='the best schedule for this budget, too: "2 GB"')
+    table.add_argument("--schedules", type=several, metavar="S,S,...", help=f"each {FORMS} (default: a selection)")
+    table.add_argument("--markdown", action="store_true", help="print the table in Markdown")
+
     command = commands.add_parser(
         "draw",
         parents=[steps],
@@ -156,20 +164,16 @@ def _parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser(
         "compare",
-        parents=[steps],
+        parents=[steps, table],
         help="table of memory against recomputation",
         description="Count what schedules need: states and bytes saved, steps advanced, and all evaluations of the "
         "step as a multiple of one simulation. Takes some seconds for a million steps.",
     )
     command.add_argument("--state", type=size, required=True, metavar="SIZE", help='size of one state: 8MB, "1.5 GiB", 4096')
-    command.add_argument("--memory", type=size, metavar="SIZE", help='compare also the best schedule for this budget: "2 GB"')
-    several = lambda text: [schedule(word) for word in text.split(",")]
-    command.add_argument("--schedules", type=several, metavar="S,S,...", help=f"each {FORMS} (default: a selection)")
     command.add_argument("--pull-cost", type=float, metavar="C", help="what a pull takes, in plain steps (default: 1)")
     command.add_argument(
         "--record-cost", type=float, metavar="C", help="cost of a recorded step, in plain steps (default: 4/3 of 1 + a pull)"
     )
-    command.add_argument("--markdown", action="store_true", help="print the table in Markdown")
     command.set_defaults(run=_compare)
 
     command = commands.add_parser(
@@ -186,16 +190,13 @@ def _parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser(
         "profile",
-        parents=[steps],
+        parents=[steps, table],
         help="table of what schedules take, measured",
         description="Run a chain and its reverse sweep under several schedules, and measure times and memory.",
     )
     command.add_argument("step", type=_option(imported), metavar="STEP", help=OBJECT)
     command.add_argument("state", type=_option(imported), metavar="STATE", help="its first state")
     command.add_argument("params", type=_option(imported), nargs="*", metavar="PARAM", help="its params")
-    command.add_argument("--memory", type=size, metavar="SIZE", help='also the best schedule for this budget: "2 GB"')
-    command.add_argument("--schedules", type=several, metavar="S,S,...", help=f"each {FORMS} (default: a selection)")
-    command.add_argument("--markdown", action="store_true", help="print the table in Markdown")
     command.set_defaults(run=_profile)
     return parser
 

@@ -197,7 +197,6 @@ class Fit(Storage):
 
 class DurableFunction:
     """A function whose results are in the folder of a fit.
-
     Keys: its name, what it read when it was registered, what of that has changed since (except its own counters), token, arguments."""
 
     def __init__(self, fit: Fit, f: Callable[..., Any], name: str) -> None:
@@ -311,7 +310,6 @@ class Probed(BaseException):
 
 class Evaluation:
     """An evaluation under way. `key`: of its result. `step`: digests of the arguments and x_1 of its first chain, once that is known.
-
     `is_comparison`: the result exists already. `is_probe`: it ends after the first step of its first chain."""
 
     def __init__(self, folder: FitFolder, key: str, is_comparison: bool = False) -> None:
@@ -378,7 +376,6 @@ class EvaluationJournal(DurableJournal):
 
 class EvaluationSession(DurableSession):
     """The states of one chain of an evaluation, in a subfolder named by the chain's arguments.
-
     A finished chain leaves its result there until the evaluation ends: another chain may still be interrupted."""
 
     journal = EvaluationJournal

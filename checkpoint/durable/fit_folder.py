@@ -45,7 +45,6 @@ OPEN: dict[str, "FitFolder"] = {}  # of this process, until it ends
 
 class FitFolder:
     """The folder of a fit, locked by one process until it ends; forks read it and append to files of their own. See `opened_at`.
-
     `began`: when it was opened (`time.monotonic`); `compared`: seconds spent on comparing results."""
 
     def __init__(self, path: Path) -> None:
@@ -66,7 +65,6 @@ class FitFolder:
     @staticmethod
     def opened_at(path: Path) -> "FitFolder":
         """Return this process's folder at a path, made if missing, and locked.
-
         Raises FileExistsError if there are foreign files, BlockingIOError if another process has it."""
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         name = os.path.realpath(path)
@@ -81,7 +79,6 @@ class FitFolder:
 
     def register(self, name: str, read: Mapping[str, str], token: str) -> tuple[dict[str, str], set[str]]:
         """Register a function, or compare it with the registered one: return what it read then, and the parts that it changes itself.
-
         ValueError if the function or the token is another one, naming what differs."""
         content = self._content
         known = content["functions"].get(name)

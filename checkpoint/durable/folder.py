@@ -44,7 +44,6 @@ class Mark(NamedTuple):
 
 class DurableFolder(Folder):
     """A folder that one sweep at a time has, under its lock; a `shared` one may hold other files too.
-
     `run`: id of the run, after `begin`; `error`: of the writer, which then stops; `finished`: the files may be removed."""
 
     def __init__(self, path: Path, shared: bool) -> None:
@@ -204,7 +203,6 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 def survey(path: Path, files: re.Pattern[str], folders: re.Pattern[str] | None, where: str, owner: str) -> tuple[set[str], list[str]]:
     """Return the names in a folder that are its owner's, and the others, sorted.
-
     FileExistsError for something that has the name of an ordinary file, or folder, of the owner's, and is none."""
     ours, others = set(), []
     with os.scandir(path) as entries:

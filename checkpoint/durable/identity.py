@@ -58,7 +58,6 @@ def dependency_digests(function: Callable[..., Any]) -> dict[str, str]:
 
 def identity(value: Any, what: str) -> str:
     """Return a digest of a value: functions by what they read, arrays by their memory order too.
-
     TypeError, which begins with `what`, for something that cannot be looked into."""
     reads = Reads(what)
     reads.look("", value)
@@ -78,7 +77,6 @@ def whole(parts: dict[str, str]) -> str:
 
 class Reads:
     """Walks through what a function or an argument reads; `parts` are the digests by name.
-
     With `what`, a value that cannot be looked into is an error that begins so; without it, its type counts."""
 
     def __init__(self, what: str = "") -> None:
@@ -89,7 +87,7 @@ class Reads:
         self._left: deque[tuple[str, Any]] = deque()  # in the order in which it was found, so that names stay short
         self._names: set[str] = set()  # that some code mentions
         self._waiting: dict[str, list[tuple[str, Any]]] = {}  # attributes that no code has named yet
-        self._of_modules: dict[str, list[tuple[str, Any]]] = {}  # the same of modules
+        self._of_modules: dict[str, list[tuple[str, Any]]] = {}  # the same of modules, which no code asks for any
         self._globals: Any = None  # of the function
         self._classes: set[type] = set()  # of instances
 
@@ -135,18 +133,14 @@ class Reads:
     def attributes(self, name: str, members: dict[Any, Any], always: bool = False) -> None:
         """Have those attributes looked at that some code mentions, or all, where code may ask for any."""
         for key, value in list(members.items()):
-            part = f"{name}.{key}" if name else str(key)
-            if always or self._all or key in self._names:
-                self.look(part, value)
-            elif type(key) is str:
-                self._waiting.setdefault(key, []).append((part, value))
+            self.attribute(key, value, f"{name}.{key}" if name else str(key), always or self._all, self._waiting)
 
-    def of_module(self, name: str, value: Any, part: str) -> None:
-        """Have an attribute of a module looked at, if some code mentions it."""
-        if name in self._names:
+    def attribute(self, key: Any, value: Any, part: str, now: bool, waiting: dict[str, list[tuple[str, Any]]]) -> None:
+        """Have an attribute looked at, now or when some code mentions it."""
+        if now or key in self._names:
             self.look(part, value)
-        else:
-            self._of_modules.setdefault(name, []).append((part, value))
+        elif type(key) is str:
+            waiting.setdefault(key, []).append((part, value))
 
     def _look(self, name: str, value: Any) -> None:
         kind = type(value)
@@ -267,7 +261,7 @@ class Reads:
         self.add(name, [module.__name__.encode()])
         if not installed(module) and module.__name__.partition(".")[0] not in OWN_PACKAGES:
             for key, value in list(vars(module).items()):
-                self.of_module(key, value, f"{module.__name__}.{key}")
+                self.attribute(key, value, f"{module.__name__}.{key}", False, self._of_modules)
 
     # --- data ---------------------------------------------------------------------------------------------------------
 
@@ -333,7 +327,7 @@ class Reads:
         self.mention(inner._names)
         for key, places in inner._of_modules.items():
             for part, item in places:
-                self.of_module(key, item, part)
+                self.attribute(key, item, part, False, self._of_modules)
         return whole(inner.parts)
 
 

@@ -37,7 +37,6 @@ __all__ = ["DurableJournal", "DurableSession"]
 
 class DurableJournal(Journal):
     """Finds how far an earlier process came with the same call, and writes down how far this one comes; see `Journal`.
-
     `token`: pytree that identifies the call further; a `Named` one tells which part differs."""
 
     def __init__(
@@ -251,7 +250,6 @@ class DurableJournal(Journal):
 
     def at(self, position: int, *working: Any) -> None:
         """Make a durable point between two steps, if possible.
-
         `working`: x_position, and, while the length is unknown, the driver's copy of the state before it."""
         self._commit(position, *working)
 

@@ -124,7 +124,6 @@ class RowLog(Log):
 
 class ResultFile(Log):
     """An append-only file of results, each under a key; one process writes. OSError if it cannot be opened or was not made here.
-
     Torn results at the end are cut off, ones with a damaged header are skipped (`damaged`); data are checked when they are read."""
 
     def __init__(self, path: Path) -> None:

@@ -17,7 +17,6 @@ __all__ = ["LeafCodec", "Named", "Point", "named", "structure_of", "text_of"]
 
 class LeafCodec:
     """Encodes the leaves of cotangents and rows for a file, and decodes them; registered types are taken apart.
-
     `trees` contain every kind of leaf, in the same order in every process."""
 
     def __init__(self, *trees: Any) -> None:

@@ -36,7 +36,6 @@ WHAT = {"point": "a durable point", "final": "the end of the first sweep"}
 
 class DurableStates(DiskSession):
     """The states of one sweep in files that outlive the process: `clear` leaves them, `finish` removes them; see `Session`.
-
     `every`: seconds between durable points (0: all, synchronously). The caller sets `point`, the number of the action under way."""
 
     def __init__(self, path: Path, queue: int | None, shared: bool = False, every: float = 0.0) -> None:
@@ -58,7 +57,6 @@ class DurableStates(DiskSession):
 
     def begin(self, call: Mapping[str, Any]) -> list[Mark]:
         """Lock the folder and return the files of an earlier process, in the order of writing; errors as `DurableFolder.begin`.
-
         BlockingIOError if another sweep works in this folder."""
         marks = self._opened().begin(call)
         self._began = monotonic()
@@ -68,7 +66,6 @@ class DurableStates(DiskSession):
 
     def adopt(self, indices: Iterable[int], like: Any, marks: list[Mark]) -> list[DamagedState]:
         """Take over the saved states `indices`, of the structure of `like`, from an earlier process's files; return the damaged batches.
-
         A state that no file has counts as damaged when it is loaded."""
         leaves, structure = optree.tree_flatten(like, none_is_leaf=True, namespace=NAMESPACE)
         self._structure = structure

@@ -23,9 +23,7 @@ Groups: TypeAlias = tuple[tuple[int, ...], ...]
 
 class Aliases:
     """Which leaves of the state before the next step share memory, in groups of positions; one alone shares it with a parameter.
-
-    `path` returns the name of a leaf. One leaf alone has nothing to share memory with, unless a parameter has some.
-    """
+    `path` returns the name of a leaf. One leaf alone has nothing to share memory with, unless a parameter has some."""
 
     def __init__(self, path: Callable[[int], str], leaves: Sequence[Any], others: Sequence[Any]) -> None:
         self.path, self.index = path, 0
@@ -73,9 +71,7 @@ def memory_of(leaf: Any) -> Any:
 
 def sharing(leaves: Sequence[Any], others: Iterable[Any] = (), groups: Groups = (), handed: Sequence[Any] = ()) -> Groups:
     """Return the groups of positions of leaves that share memory with one another, or with `others`.
-
-    `groups` are those of the leaves `handed` to the step that gave `leaves`: copies may hold apart what is one array in a plain loop.
-    """
+    `groups` are those of the leaves `handed` to the step that gave `leaves`: copies may hold apart what is one array in a plain loop."""
     elsewhere = {id(memory_of(other)) for other in others}
     one = {id(memory_of(handed[i])): group for group in groups for i in group}
     elsewhere |= {owner for owner, group in one.items() if len(group) == 1}

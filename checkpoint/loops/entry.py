@@ -42,9 +42,7 @@ def record_chain(entry: ChainEntry, tape: Tape, leaves: list[Any], outs: list[An
 
 def unowned(method: Any) -> Callable[..., Any]:
     """Return a method as a function that does not keep its object.
-
-    An entry hands such functions to its sweep: a cycle of the two would keep their arrays until Python's collector comes.
-    """
+    An entry hands such functions to its sweep: a cycle of the two would keep their arrays until Python's collector comes."""
     function, owner = method.__func__, ref(method.__self__)
     return lambda *args: function(owner(), *args)
 
@@ -69,18 +67,14 @@ class Lowered:
 
 def overhead_bytes(given: Lowered, outs: int, steps: int | None) -> int:
     """Return the bytes that a chain holds besides states: copies of parameters and inputs and their gradients, outs and their cotangents.
-
-    `outs` are the bytes of what one step puts out. Not counted is what the rest of the program holds.
-    """
+    `outs` are the bytes of what one step puts out. Not counted is what the rest of the program holds."""
     sums, rows = [given.params[i] for i in given.active], [given.inputs[i] for i in given.active_inputs]
     return SWEEP_BYTES + nbytes((given.params, sums, given.inputs, rows)) + 2 * outs * (steps or 0)
 
 
 def planned(given: Lowered, steps: int | None, memory: float | str, taken: int, outs: int) -> tuple[Schedule, str]:
     """Return the schedule for a budget, and why; the budget, of which everything else is taken away that the chain holds.
-
-    That is `overhead_bytes`, a few states, and what a trial of step 0 and of its pull has `taken` at most.
-    """
+    That is `overhead_bytes`, a few states, and what a trial of step 0 and of its pull has `taken` at most."""
     budget = parse_bytes(memory, "chain", "memory")
     size = nbytes(given.state)
     if size <= COUNTED_STATE_BYTES:  # otherwise what is around the data does not count

@@ -60,9 +60,7 @@ optree.register_pytree_node(Dual, parts_of_dual, rebuild, namespace=NAMESPACE)
 
 def flattening(example: Any, structure: optree.PyTreeSpec) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
     """Return the functions that take trees like `example` apart (None for another structure) and put them together.
-
-    Single leaves and plain tuples of leaves, the states of small systems, do without optree's general ones.
-    """
+    Single leaves and plain tuples of leaves, the states of small systems, do without optree's general ones."""
 
     def flatten(tree: Any) -> list[Any] | None:
         leaves, found = optree.tree_flatten(tree)
@@ -166,9 +164,7 @@ def is_iterator(leaf: Any) -> bool:
 
 def refuse_opaque(leaf: Any, path: Callable[[], str], where: str) -> None:
     """Raise for a leaf of a chain's or function's arguments whose derivative would vanish; `path` returns its name.
-
-    What is no number (texts, settings) is handed on and has no derivative, so it may not hold anything that needs one.
-    """
+    What is no number (texts, settings) is handed on and has no derivative, so it may not hold anything that needs one."""
     dtype: Any = getattr(leaf, "dtype", None)
     if issubclass(type(leaf), str | bytes | int | float | complex | Traced | type(None)):
         return

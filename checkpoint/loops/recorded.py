@@ -74,9 +74,7 @@ def record(spec: StepSpec, tape: Tape, loop: Loop, reason: str) -> Any:
 
 class EagerEntry(ChainEntry):
     """The entry of a chain whose steps are recorded one by one.
-
-    `traced_step` is evaluated on traced values in the first sweep: what it leaves elsewhere than in its results raises when it is used.
-    """
+    `traced_step` is evaluated on traced values in the first sweep: what it leaves elsewhere than in its results raises when it is used."""
 
     def __init__(self, given: Lowered, steps: int | None, exact: bool, traced_step: int = -1, lossy: bool = False) -> None:
         super().__init__(given)
@@ -174,9 +172,7 @@ class EagerEntry(ChainEntry):
 
     def tried_bytes(self, repeatable: bool) -> tuple[int, int]:
         """Return the bytes that a trial of step 0 and of its pull takes at most, and those of what the step puts out.
-
-        A measure differs by a few bytes from process to process: `repeatable` ones are estimated from what is on the tape instead.
-        """
+        A measure differs by a few bytes from process to process: `repeatable` ones are estimated from what is on the tape instead."""
         given = self.given
         x = copy_state(self.spec.tree(given.state))
         gs = [np.ones_like(given.state[i])[()] for i in self.spec.floating]

@@ -26,9 +26,7 @@ State: TypeAlias = tuple[np.ndarray, ...]
 
 class BufferPool:
     """States like one, made when none of those made before is free: when nobody else refers to its arrays.
-
-    The one handed out last is looked at first: what it is made of is still in the cache.
-    """
+    The one handed out last is looked at first: what it is made of is still in the cache."""
 
     def __init__(self, like: State) -> None:
         self.like = like
@@ -78,7 +76,6 @@ class Pace:
 
 class Segments:
     """A chain's compiled loops, bound to its parameters and inputs: `start` is x_0, `outs` have a row for each step.
-
     `made` counts the steps that were made, and `told` hears of how many each call has made."""
 
     def __init__(self, stepper: Any, length: int | None) -> None:
@@ -221,9 +218,7 @@ class Reversal:
 
     def pull(self, first: int, stop: int, x: State, states: list[np.ndarray], gs: Any, sums: list[np.ndarray], plainly: Any) -> Any:
         """Pull the cotangents back over x_first and the states behind it; return those of the state. Sums are added to in place.
-
-        Back over a step that the plain function made, `plainly` pulls them.
-        """
+        Back over a step that the plain function made, `plainly` pulls them."""
         given = self.segments.given
         if self.of is not self.segments.stepper.compiled:
             self.renew()

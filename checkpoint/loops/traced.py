@@ -84,9 +84,7 @@ def traced_loop(spec: StepSpec, loop: Loop) -> Any:
 
 class Turn:
     """A turn of a traced chain: the step, and the predicate where there is one, to the parameters `moving`.
-
-    Its program takes k, the state, whether the chain has ended if there is a predicate, a row of each input, and the parameters.
-    """
+    Its program takes k, the state, whether the chain has ended if there is a predicate, a row of each input, and the parameters."""
 
     def __init__(self, spec: StepSpec, moving: list[int], until: Callable[..., Any] | None) -> None:
         self.spec, self.moving, self.until = spec, moving, until

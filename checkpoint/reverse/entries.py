@@ -49,7 +49,6 @@ NUMBER = (float, np.generic)
 
 class Adjoints:
     """The adjoints of one sweep, by place on the tape; `owned` are the places whose buffer has no other reference.
-
     `entries` begins with those that the tape references; a share that reaches another one adds it, always before the sweep gets there."""
 
     __slots__ = ("entries", "nan_safe", "owned", "values")
@@ -248,7 +247,6 @@ class Number(Entry):
 
 class Unary(RowEntry):
     """An elementwise row with one array argument of the result's shape and dtype: nothing to un-broadcast, no keywords.
-
     A cotangent without another reference is overwritten by the share computed from it."""
 
     __slots__ = ("ans", "args", "i", "parent", "row")
@@ -363,9 +361,7 @@ class Part(Entry):
 
 class Assign(RowEntry):
     """A write into an array, as `updated` with `args`; nodes of the array before the write and of what is written, None for constants.
-
-    What is not written of the cotangent stays in its buffer, so that a loop of writes stays O(n).
-    """
+    What is not written of the cotangent stays in its buffer, so that a loop of writes stays O(n)."""
 
     __slots__ = ("args", "base", "v")
     row: Any = ROWS[updated]

@@ -216,7 +216,6 @@ class Recording:
 
     def pull_units(self, pairs: list[tuple[Any, Any]], lanes: int) -> list[Any]:
         """Return the cotangents of the inputs for K cotangents of each of some nodes, as plain (K, ...) buffers.
-
         A complex output of a real input takes two sweeps: Re(1 dy) and Re(-1j dy) = Im(dy)."""
         sweeps: list[list[Any]] = []
         mixed = any(units.dtype.kind == "c" for _, units in pairs) and any(dtype_of(leaf).kind != "c" for leaf in self.leaves)

@@ -122,7 +122,6 @@ class Tape(Level):
 
     def freeze(self, constant: Any) -> Any:
         """Return a copy of a constant (or of those in a container) that the tape needs: its owner may change it before the pull.
-
         An array met again unchanged is not copied again; a subclass becomes a plain array, as rules expect."""
         if type(constant) is np.ndarray:
             if constant.nbytes <= SMALL_ARRAY_BYTES:
@@ -148,7 +147,6 @@ class Tape(Level):
 
     def pull(self, seeds: Iterable[tuple[Node | None, Any]], inputs: Sequence[int]) -> list[Any]:
         """Sweep back from (node, cotangent) seeds to the cotangents of input nodes; None: nothing depends on the input.
-
         A seed's node None is a constant."""
         context = copy_context()
         try:

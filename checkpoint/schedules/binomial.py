@@ -83,7 +83,6 @@ def advances(steps: int, slots: int) -> int:
 
 def split(steps: int, slots: int, base: int = 0) -> int:
     """Return how far to advance from the saved state x_base before the next save, 1 <= m < steps; steps - 1: save nothing more.
-
     The closed form of Algorithm 799 (Griewank & Walther 2000): fewest advances, and few saves; `base` does not matter at equal costs."""
     return 1 if slots > 1 and steps <= slots + 1 else position(steps, slots)  # r = 1: there is room for every state
 

@@ -53,7 +53,6 @@ def blocks_of(
     resident: bool = False,
 ) -> Blocks:
     """Choose the block length and the number of saved states together: the shortest predicted time within `budget` bytes.
-
     By default 256 KiB, or what the schedule (CTZ if None) takes without blocks. `resident`: a block's states may stay in memory until
     its pull."""
     size = max(state_bytes, 1)
@@ -95,7 +94,6 @@ def blocks_of(
 
 def evaluations(schedule: Schedule, steps: int, length: int, resident: bool) -> int | None:
     """Return how many steps a schedule of blocks evaluates; None for a foreign schedule.
-
     With `resident`, the last block's states stay in memory, and the short block is the first one."""
     if type(schedule) not in SCHEDULES:
         return None

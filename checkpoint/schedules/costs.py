@@ -56,7 +56,6 @@ def total_cost(costs: tuple[float, ...], slots: int) -> float:
 @lru_cache(maxsize=2)
 def _tables(costs: tuple[float, ...], slots: int) -> tuple[Table, float]:
     """Return the splits by slots >= 2, length and base, and the least cost of the whole chain.
-
     Each array below belongs to one length n; its entry i is about steps i ... i+n-1."""
     steps = len(costs)
     upto = np.array([0.0, *accumulate(costs)])

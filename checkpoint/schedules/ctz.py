@@ -90,7 +90,6 @@ def saved_set(newest: int) -> list[int]:
 
 def bisect_split(steps: int, slots: int, base: int = 0) -> int:
     """Return the smallest positive member of ``saved_set(steps - 1)``: CTZ's rule, relative to the base of the gap.
-
     The set is the same at every scale, so neither `slots` nor `base` matters."""
     offset = steps - 1
     if offset < 2:

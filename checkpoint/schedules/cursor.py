@@ -16,7 +16,6 @@ class ScheduleError(AssertionError):
 
 class Cursor:
     """The state of a schedule's execution: working state, saved and recorded sets, counts. An illegal action raises ScheduleError.
-
     All steps from `next` on are reversed; `peak` counts saved and recorded states together and never exceeds `limit`."""
 
     def __init__(self, steps: int | None, name: str = "the schedule", limit: float = inf) -> None:

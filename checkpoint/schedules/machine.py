@@ -25,7 +25,6 @@ class Counts(NamedTuple):
 
 def simulate(schedule: Schedule, steps: int, *, known: bool = True) -> Counts:
     """Execute a schedule on integers and return its counts; an illegal action, or a state left saved, raises ScheduleError.
-
     `known`: whether the schedule is told N before the first sweep, or only after it (``until``)."""
     steps = whole_number(steps, where="simulate", argument="steps", least=0, hint="give the length of the chain")
     cursor = Cursor(steps, str(schedule), schedule.limit(steps))

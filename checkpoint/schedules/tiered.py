@@ -78,7 +78,6 @@ class Traffic(NamedTuple):
 
 def traffic(steps: int, slots: int) -> list[Traffic]:
     """Return the writes and reads of each place under the binomial schedule, that of x_0 first, without running it.
-
     A gap splits into two shorter ones; gaps of equal length are counted together, longest first."""
     use = []
     gaps = Counter({steps: 1})

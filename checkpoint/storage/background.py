@@ -127,7 +127,6 @@ class Batch(File):
 
 class DiskSession(PackedSession):
     """The states of one sweep in files below `path` (None: a temporary folder); see `Session`.
-
     At most `queue` large states are in main memory at once, written or not."""
 
     name, namespace = "Disk", NAMESPACE
@@ -148,7 +147,6 @@ class DiskSession(PackedSession):
 
     def _put(self, index: int, state: Any) -> int:
         """Have a copy of a state written in the background, and return its bytes.
-
         Raises OSError if this state, or one saved before, cannot be written (a full disk), TypeError for a leaf that no file can hold."""
         self._here()
         leaves, structure = self._flat(state)

@@ -261,7 +261,6 @@ def next_rows(file: BinaryIO, label: str = "") -> dict[int, list[Any]]:
 
 def check_of(data: memoryview, before: int = 0) -> int:
     """Return the checksum of data after `before`: a CRC-32 of the row and column sums (mod 2^64) of each whole MiB, and of the rest.
-
     It takes a quarter of the time of a CRC-32 and finds damage, not deliberate changes or a flipped sign of every number."""
     whole = len(data) - len(data) % PART
     for start in range(0, whole, PART):
@@ -313,7 +312,6 @@ def read_leaves(path: Path, index: int, label: str = "", what: str = "") -> list
 
 def read_records(path: Path, label: str, what: str) -> list[dict[int, list[Any]]]:
     """Return the records of a file; `what` names its content in messages.
-
     Raises DamagedState if the file is gone, truncated or altered, or belongs to another run (`label`)."""
     try:
         with io.BufferedReader(opened(path)) as file:

@@ -24,7 +24,6 @@ ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of an object in the structure: an
 
 def checksum(state: Any) -> int:
     """Return the CRC-32 of a state: structure, types, shapes and every bit of the data, whatever the memory layout of its arrays.
-
     Raises TypeError for a leaf that is neither plain data nor can be made an array."""
     total = 0
     for piece in _pieces(state, "check=True: a state"):
@@ -34,7 +33,6 @@ def checksum(state: Any) -> int:
 
 def digest(value: Any, what: str) -> str:
     """Return 128 bits of BLAKE2b, in hexadecimal, of a value: the same in every process. Errors begin with `what`.
-
     A function counts by its source, or else by its qualified name and compiled code, without what it closes over."""
     total = blake2b(digest_size=16)
     for piece in _pieces(value, what):

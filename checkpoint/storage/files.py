@@ -65,7 +65,6 @@ def is_at(file: io.FileIO, path: Path) -> bool:
 
 def write_file(path: Path, blocks: Sequence[Any], what: str, sync: bool = False) -> None:
     """Write a file atomically (temporary name, then rename); with `sync`, it outlives a loss of power.
-
     `what` names the content in the OSError, which has its size, too."""
     temporary = path.with_name(f"{path.name}.tmp")
     try:

@@ -36,7 +36,6 @@ class Lock:
 
     def acquire(self) -> None:
         """Lock the file.
-
         Raises BlockingIOError if another process has it; OSError if it cannot be opened, or was not made here (it is left as it is)."""
         for _ in range(100):
             if self._tried():

@@ -171,7 +171,6 @@ class PackedStates:
 
 class PackedSession(Session):
     """Saved states of which the small ones are packed in main memory; what keeps the others is in `_large`.
-
     `name` is that of the storage in messages, `namespace` that of optree in which states are taken apart."""
 
     name: ClassVar[str]

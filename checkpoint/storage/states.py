@@ -18,7 +18,6 @@ SIZES = {float: 8, int: 8, bool: 8, complex: 16}
 
 def copy_state(state: Any) -> Any:
     """Copy a state: containers are rebuilt, ndarrays become C-contiguous (subclasses stay), other NumPy-like arrays go through ``np.copy``.
-
     Everything else is shared: a foreign mutable leaf needs ``Memory(copy=...)``."""
     kind = type(state)
     if kind in ATOMS:

@@ -9,7 +9,6 @@ Cells = Sequence[Sequence[str]]
 
 def text(cells: Cells, width: int | None = None) -> str:
     """Return a table as aligned text: headings first, the first column aligned left, the others right.
-
     With a `width`, columns that do not fit continue below, after the first column again."""
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     blocks: list[list[int]] = [[]]

@@ -19,7 +19,6 @@ RowRestorers: TypeAlias = Mapping[str, Callable[[dict[int, list[Any]]], None] | 
 
 class Journal:
     """The journal of a sweep that starts afresh and stores nothing; `made` counts the steps run again to compare results.
-
     `restorers`: for ``"first"`` and ``"reverse"``, a function that is given the rows of the completed steps, {index: leaves}."""
 
     made = 0

@@ -21,7 +21,6 @@ Recorder: TypeAlias = Callable[[int, Any], tuple[Any, Callable[[Any], Any]]]
 
 class Player:
     """Executes actions, checks their legality and counts; `again` recomputes a state that cannot be read back.
-
     A wrong schedule is an error, never a wrong gradient. `peak_bytes` adds the `nbytes` of recorded pullbacks, where they have it."""
 
     def __init__(self, session: Session, initial: Any, again: Step, record: Recorder | None) -> None:
