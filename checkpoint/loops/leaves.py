@@ -30,6 +30,7 @@ __all__ = [
     "differs",
     "flattening",
     "is_floating",
+    "is_number",
     "kind_of",
     "levels_of",
     "lifted",
@@ -117,6 +118,12 @@ def is_floating(leaf: Any) -> bool:
 
 
 INTEGER, NUMBER = np.dtype(int), ((), FLOAT)
+NUMBERS = float | int | complex | np.ndarray | np.generic | Traced
+
+
+def is_number(leaf: Any) -> bool:
+    """Return whether a leaf is a number or an array, which compiled code takes, and no flag."""
+    return issubclass(type(leaf), NUMBERS) and type(leaf) is not bool
 
 
 def kind_of(leaf: Any) -> Kind:

@@ -15,17 +15,15 @@ import numpy as np
 import optree
 
 from dualad.core.levels import Level
-from dualad.core.traced import Traced
 from dualad.jit.arguments import exact, positional_names
 from dualad.jit.jit import Jit, jit
 
-from .leaves import differs, is_floating
+from .leaves import differs, is_floating, is_number
 from .spec import StepSpec, kept
 from .tangents import NotCompiled, TangentSplit, join_tangents, split_tangents, stand_in
 
 __all__ = ["OtherChain", "with_tangents", "without_statics"]
 
-NUMBERS = float | int | complex | np.ndarray | np.generic | Traced
 ATOMS = str | bytes | int | float | complex | np.dtype | np.ufunc  # that cannot change
 
 
@@ -138,7 +136,7 @@ def halves(parts: list[Any], count: int) -> tuple[list[Any], tuple[Any, ...]]:
 def without_statics(spec: StepSpec, until: Callable[..., Any] | None) -> OtherChain | None:
     """Return the chain of the numbers alone; None where there is nothing else, or what is declared static can change."""
     source = spec.source
-    if not (source.static_argnums or source.static_argnames or any(map(is_static, (*spec.state, *spec.params)))):
+    if not (source.static_argnums or source.static_argnames) and all(map(is_number, (*spec.state, *spec.params))):
         return None
     parts, first = spec.params_structure.children(), 2 + spec.given
     count = first + len(parts)
@@ -148,10 +146,10 @@ def without_statics(spec: StepSpec, until: Callable[..., Any] | None) -> OtherCh
     if any(i < first for i in declared):
         return None
     whole = [i for i, part in enumerate(parts) for _ in range(part.num_leaves)]
-    states = {i: leaf for i, leaf in enumerate(spec.state) if is_static(leaf)}
-    params = {i: leaf for i, leaf in enumerate(spec.params) if first + whole[i] in declared or is_static(leaf)}
+    states = {i: leaf for i, leaf in enumerate(spec.state) if not is_number(leaf)}
+    params = {i: leaf for i, leaf in enumerate(spec.params) if first + whole[i] in declared or not is_number(leaf)}
     statics = [*states.values(), *params.values()]
-    if not statics or not all(isinstance(leaf, ATOMS) for leaf in statics) or any(map(is_static, spec.inputs)):
+    if not statics or not all(isinstance(leaf, ATOMS) for leaf in statics) or not all(map(is_number, spec.inputs)):
         return None
     key = (
         "numbers", spec.state_structure, spec.params_structure, spec.inputs_structure if spec.given else None, spec.outputs,
@@ -172,10 +170,6 @@ def without_statics(spec: StepSpec, until: Callable[..., Any] | None) -> OtherCh
         tuple(leaf for i, leaf in enumerate(leaves) if i not in out) for leaves, out in ((spec.state, states), (spec.params, params))
     )
     return OtherChain(StepSpec(step, step, state, given, spec.rows_tree(spec.inputs), outputs), until, results)
-
-
-def is_static(leaf: Any) -> bool:
-    return not issubclass(type(leaf), NUMBERS) or type(leaf) is bool
 
 
 def filler(statics: dict[int, Any], count: int) -> Callable[[Any], list[Any]]:

@@ -16,7 +16,6 @@ import optree
 
 from dualad.codegen.chain_kernels import ChainKernels, emit_advance, emit_pull
 from dualad.core.dispatch import dtype_of
-from dualad.core.traced import Traced
 from dualad.forward.seeding import pack_leaf
 from dualad.graph.handled import Handled
 from dualad.graph.paths import alike, merged
@@ -33,13 +32,13 @@ from dualad.support.forks import cached_property
 
 from ..support.checks import truth
 from ..support.costs import AHEAD_BYTES, AHEAD_SECONDS
+from .leaves import is_number
 from .segments import as_kind, like_leaves
 from .spec import StepSpec, kept, row_of
 from .tangents import NotCompiled, TangentSplit, join_tangents, levels_without_tapes, split_tangents, stand_in
 
 __all__ = ["Stepper"]
 
-NUMBERS = float | int | complex | np.ndarray | np.generic | Traced
 PLAIN = {float, int, complex, np.ndarray}
 
 
@@ -78,7 +77,7 @@ class Stepper:
         if step.backend == "numpy":
             raise NotCompiled("the step is compiled by NumPy's backend")
         for leaf in (*state, *inputs, *params):
-            if type(leaf) not in PLAIN and (not issubclass(type(leaf), NUMBERS) or type(leaf) is bool):
+            if type(leaf) not in PLAIN and not is_number(leaf):
                 raise NotCompiled("there are leaves that are neither numbers nor arrays")
         try:
             entry = self.known_entry() or step.entry(self.call)

@@ -36,6 +36,7 @@ from dualad.support.costs import KEPT_VARIANTS
 from ..support.checks import too_many, truth
 from ..support.costs import MET_BYTES, TRACED_STATES_BYTES
 from ..sweep.stats import fill
+from .leaves import is_number
 from .segments import as_kind
 from .spec import FlatStep, Loop, StepSpec, kept
 
@@ -43,7 +44,6 @@ __all__ = ["traced_loop"]
 
 #: of turns that branch, by their key, what they were given when they took a new path: the next trace takes these, too
 MET = SimpleNamespace()
-NUMBERS = float | int | complex | np.generic | np.ndarray | Traced
 
 
 def traced_loop(spec: StepSpec, loop: Loop) -> Any:
@@ -56,7 +56,7 @@ def traced_loop(spec: StepSpec, loop: Loop) -> Any:
         )
     if steps == 0 or isinstance(spec.source, tuple) or (until is not None and spec.outputs):
         return None
-    if not all(issubclass(type(leaf), NUMBERS) and type(leaf) is not bool for leaf in spec.state):
+    if not all(map(is_number, spec.state)):
         return None
     moving = [i for i, leaf in enumerate(spec.params) if issubclass(type(leaf), float | complex | np.ndarray | np.inexact | Traced)]
     turn = Turn(spec, moving, until)
