@@ -212,7 +212,9 @@ class EagerEntry(ChainEntry):
     def record(self, k: int, leaves: list[Any], first: bool = False) -> tuple[Recorded, list[Any], Any]:
         """Evaluate step k on a tape of its own; return what was recorded, the leaves of the state, and the out."""
         spec, given, results = self.spec, self.given, list[Any]()
-        state = [STANDING[type(leaf)](leaf) if type(leaf) in STANDING else leaf for leaf in leaves] if STANDING else leaves.copy()
+        state = leaves.copy()
+        if not STANDING.keys().isdisjoint(map(type, leaves)):
+            state = [STANDING[type(leaf)](leaf) if type(leaf) in STANDING else leaf for leaf in leaves]
         with StepTape(given.nan_safe, given.weak) as tape:
             nodes = [*tape.variables(state, spec.floating)]
             params, arguments, row = given.params, given.arguments, list[Any]()
