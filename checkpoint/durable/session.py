@@ -19,8 +19,8 @@ from typing import Any
 import optree
 
 from ..storage.background import Batch, DiskSession, File, StateFile
-from ..storage.codec import NAMESPACE, check_leaves, encode_leaves, read_leaves
-from ..storage.files import sync_file, write_file
+from ..storage.codec import NAMESPACE, check_leaves, read_leaves, write_leaves
+from ..storage.files import sync_file
 from ..storage.states import nbytes
 from ..storage.storage import DamagedState
 from ..storage.worker import Job
@@ -155,7 +155,7 @@ class DurableStates(DiskSession):
                 for log in tuple(folder.logs.values()):
                     log.sync()
                 folder.sync()
-                write_file(path, encode_leaves(position, leaves, folder.label(path.name)), f"state {position}", sync=True)
+                write_leaves(path, position, leaves, sync=True, label=folder.label(path.name))
             remove_files(doomed)
             if self.every:
                 ended = monotonic()

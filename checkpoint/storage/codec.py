@@ -20,7 +20,7 @@ from zlib import crc32
 
 import numpy as np
 
-from .files import opened
+from .files import opened, write_file
 from .states import raw
 from .storage import DamagedState
 
@@ -37,6 +37,7 @@ __all__ = [
     "read_leaves",
     "read_records",
     "unreadable",
+    "write_leaves",
 ]
 
 NAMESPACE = "checkpoint"  # of optree: whoever registers a type of leaf here says how it is taken apart for a file
@@ -299,6 +300,11 @@ def _filled(file: BinaryIO, memory: memoryview) -> memoryview:
 
 
 # ------------------------------------------------------------------------------------------------------------- files
+
+
+def write_leaves(path: Path, index: int, leaves: Sequence[Any], *, sync: bool = False, label: str = "") -> None:
+    """Write the leaves of state `index` into a file of their own; see `files.write_file`. `label`: demanded by `read_leaves`."""
+    write_file(path, encode_leaves(index, leaves, label), f"state {index}", sync)
 
 
 def read_leaves(path: Path, index: int, label: str = "", what: str = "") -> list[Any]:
