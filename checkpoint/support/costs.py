@@ -47,17 +47,17 @@ ADDITION_SECONDS = 1e-10
 SNAPSHOT_ELEMENTS = 1024
 #: functions, loops and predicates of compiled steps that are kept
 KEPT_STEPS = 64
-#: seconds for which steps that branch are made by NumPy before loops are compiled, which takes longer, for the paths that they take; and
-#: the bytes of a step above which they are not
+#: seconds for which steps that branch are made by NumPy before loops are compiled, which takes longer, for the paths that they take; steps
+#: of more than `WAITING_BYTES` are not
 AHEAD_SECONDS = 0.05
-AHEAD_BYTES = 1 << 20
 #: bytes of the arguments at which a path of a traced loop was met that are kept for the next trace
 MET_BYTES = 1 << 16
 #: bytes of all states of a traced loop that are kept for its derivatives
 TRACED_STATES_BYTES = 64 << 20
 #: seconds of a compiled call: after shorter ones it makes more steps, after ten times as long ones fewer, so that Ctrl-C is heard
 CALL_SECONDS = 0.02
-#: bytes of states that are sooner made than looked for, and states that are looked at before a new one is made
+#: bytes of states that are sooner made than looked for, and states that are looked at before a new one is made (40 steps of Gray-Scott,
+#: 256 x 256: 27 ms always made, 23)
 POOLED_BYTES = 1 << 15
 POOL_PROBES = 64
 

@@ -10,7 +10,8 @@ Imported by name where it is used; this file imports nothing. ``python -m benchm
 #: bytes: smaller arrays are copied, folded into programs and held by machine code; larger ones are dropped early, and stand for each
 #: other as examples while a program is traced (a gradient that holds 400 numbers: 57 us off, 50 us)
 SMALL_ARRAY_BYTES = 4096
-#: bytes: smaller arrays are compared as `bytes`, larger ones word by word, without a copy
+#: bytes: smaller arrays are compared as `bytes`, larger ones word by word, without a copy (8 kB: 0.9 us as bytes, 3.3 by words; 128 kB:
+#: 7.7 and 5.9)
 COMPARED_BYTES = 1 << 16
 
 # --- directions (forward mode) --------------------------------------------------------------------------------------------------------
