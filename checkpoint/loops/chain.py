@@ -26,7 +26,7 @@ from dualad.support.callers import trim
 from dualad.support.hints import X
 
 from ..reverse.tape import Tape, Var, make_var
-from ..schedules import CTZ, Schedule
+from ..schedules import Schedule
 from ..storage import Storage
 from ..support.checks import check_until, flag, whole_number
 from ..sweep.stats import Stats, filled_stats
@@ -34,7 +34,7 @@ from ..sweep.sweep import check_saved
 from .eager import run, warn_of_result
 from .leaves import is_floating, one_level_down
 from .recorded import record
-from .spec import IN_MEMORY, Loop, StepSpec
+from .spec import BY_ZEROS, IN_MEMORY, Loop, StepSpec
 
 __all__ = ["Options", "chain"]
 
@@ -211,7 +211,7 @@ def chain(
             filled_stats(stats, "chain")
         steps = known_length(steps, layers, inputs, until)
         storage = IN_MEMORY if storage is None else storage
-        check_saved(CTZ() if schedule is None else schedule, storage, token, "chain")
+        check_saved(BY_ZEROS if schedule is None else schedule, storage, token, "chain")
         if memory is not None:
             if schedule is not None:
                 raise TypeError(f"chain: schedule={schedule!r} and memory={memory!r} are both given: memory= chooses the schedule")

@@ -18,7 +18,7 @@ from dualad.jit.jit import Jit
 from dualad.support.measured import measured
 
 from ..reverse.tape import Tape, Var, owner_of
-from ..schedules import CTZ, Schedule
+from ..schedules import Schedule
 from ..storage.states import copy_state, has_arrays, nbytes
 from ..support.costs import COUNTED_STATE_BYTES
 from ..sweep.guard import Snapshot, not_repeatable
@@ -28,7 +28,7 @@ from .aliasing import Aliases
 from .entry import ChainEntry, Lowered, planned, record_chain, unowned
 from .leaves import added, on_primals, one_level_down, was_written
 from .rows import Rows, Stacked
-from .spec import Loop, StepSpec, row_of
+from .spec import BY_ZEROS, Loop, StepSpec, row_of
 
 __all__ = ["EagerEntry", "record"]
 
@@ -58,7 +58,7 @@ def record(spec: StepSpec, tape: Tape, loop: Loop, reason: str) -> Any:
     compiled, steps, storage, stats = isinstance(spec.source, Jit), loop.steps, loop.storage, filled_stats(loop.stats, "chain")
     exact = loop.check and not compiled  # whose recorded program may sum in another order
     entry = EagerEntry(Lowered(spec, tape, below), steps, exact, -1 if compiled or steps is None else steps - 1, storage.lossy)
-    schedule = CTZ() if loop.schedule is None else loop.schedule
+    schedule = BY_ZEROS if loop.schedule is None else loop.schedule
     if loop.memory is not None:
         tried = entry.tried_bytes(storage.durable) if steps != 0 else (0, 0)  # estimated, if another process is to find the same plan
         schedule, why = planned(entry.given, steps, loop.memory, *tried)

@@ -16,7 +16,7 @@ from dualad.forward.seeding import pack_leaf
 from dualad.rules.indexing import getitem
 
 from ..reverse.tape import Var
-from ..schedules import Schedule
+from ..schedules import CTZ, Schedule
 from ..storage import Memory, Storage
 from ..storage.states import copy_state
 from ..support.checks import refused
@@ -24,14 +24,14 @@ from ..support.costs import KEPT_STEPS
 from ..sweep.stats import Stats
 from .leaves import NUMBER, Kind, check_levels, described, differs, flattening, is_floating, kind_of, levels_of, refuse_opaque
 
-__all__ = ["IN_MEMORY", "FlatStep", "Loop", "StepSpec", "kept"]
+__all__ = ["BY_ZEROS", "IN_MEMORY", "FlatStep", "Loop", "StepSpec", "kept"]
 
 #: ``(k, leaves, row, params) -> (leaves, out)``: a step of the leaves of its state, one row of inputs and all of its parameters; what
 #: it gives is checked. `out` is None without outputs
 FlatStep: TypeAlias = Callable[[Any, list[Any], list[Any], Sequence[Any]], tuple[list[Any], Any]]
 
 
-IN_MEMORY = Memory()
+IN_MEMORY, BY_ZEROS = Memory(), CTZ()  # where no storage and no schedule is given
 
 
 class Loop(NamedTuple):
