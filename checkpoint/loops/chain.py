@@ -211,7 +211,8 @@ def chain(
             filled_stats(stats, "chain")
         steps = known_length(steps, layers, inputs, until)
         storage = IN_MEMORY if storage is None else storage
-        check_saved(BY_ZEROS if schedule is None else schedule, storage, token, "chain")
+        if not (schedule is None and storage is IN_MEMORY and token is None):
+            check_saved(BY_ZEROS if schedule is None else schedule, storage, token, "chain")
         if memory is not None:
             if schedule is not None:
                 raise TypeError(f"chain: schedule={schedule!r} and memory={memory!r} are both given: memory= chooses the schedule")
