@@ -353,8 +353,7 @@ class EvaluationJournal(DurableJournal):
     def begin(self, steps: int | None) -> Any:
         evaluation = self._session.evaluation
         if evaluation.is_probe:
-            evaluation.step = None
-            evaluation.note(named_by(self._call | {"steps": steps}), digest(self._again(0, self._initial), "Fit: a state"))
+            evaluation.step = [self.name(steps), digest(self._again(0, self._initial), "Fit: a state")]
             raise Probed
         while True:
             try:
@@ -366,11 +365,14 @@ class EvaluationJournal(DurableJournal):
                 warnings.warn(f"Fit: {self._session.path} is damaged ({error}); its chain begins again", RuntimeWarning, stacklevel=2)
                 self._session.next()
         if done is not None:
-            evaluation.note(named_by(self._call | {"steps": steps}), self._now.first)
+            evaluation.note(self.name(steps), self._now.first)
         return done
 
+    def name(self, steps: int | None) -> str:
+        return named_by(self._call | {"steps": steps})
+
     def end_forward(self, final: Any, last: list[Any], steps: int) -> None:
-        self._session.evaluation.note(named_by(self._call | {"steps": self._steps}), self._now.first)
+        self._session.evaluation.note(self.name(self._steps), self._now.first)
         super().end_forward(final, last, steps)
 
 

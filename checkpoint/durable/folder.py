@@ -4,7 +4,6 @@ A folder belongs to the sweep whose manifest is in it. Only files with names tha
 and nothing is removed before the manifest has been read. Every file bears the number of the run that the manifest states.
 """
 
-import errno
 import json
 import os
 import re
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from ..storage.background import LOCK, Folder
-from ..storage.files import opened, sync_file, write_file
+from ..storage.files import of_others, opened, sync_file, write_file
 from ..storage.lock import Lock
 from ..storage.storage import DamagedState
 from .log import RowLog
@@ -79,11 +78,8 @@ class DurableFolder(Folder):
             self._check_temporary()
             remove_files([self.path / TEMPORARY])
         elif left := sorted(names - {LOCK}):
-            raise FileExistsError(
-                errno.EEXIST,
-                f"Disk: there is {listed(left)}, but no {MANIFEST}, so that they may be anybody's; give another folder, or {ANEW}",
-                str(self.path),
-            )
+            anybodys = f"Disk: there is {listed(left)}, but no {MANIFEST}, so that they may be anybody's; give another folder, or {ANEW}"
+            raise of_others(anybodys, self.path)
         self.run = token_hex(8)
         write_manifest(self.path / MANIFEST, {"format": FORMAT, "run": self.run, "call": dict(call)})
         return []
@@ -109,11 +105,10 @@ class DurableFolder(Folder):
         """Return the names in the folder that are a sweep's; FileExistsError if there are others and the folder is not shared."""
         ours, others = survey(self.path, OURS, None, "Disk", "a sweep")
         if others and not self.shared:
-            raise FileExistsError(
-                errno.EEXIST,
+            raise of_others(
                 f"Disk: the folder has other files ({listed(others)}); with resume=True use a folder of its own, or shared=True, "
                 "which leaves them alone",
-                str(self.path),
+                self.path,
             )
         return ours
 
@@ -167,9 +162,7 @@ class DurableFolder(Folder):
         with opened(self.path / TEMPORARY) as file:
             found = file.read(len(SIGNATURE))
         if not SIGNATURE.startswith(found):
-            raise FileExistsError(
-                errno.EEXIST, "Disk: this file was not made here; give another folder, or move it", str(self.path / TEMPORARY)
-            )
+            raise of_others("Disk: this file was not made here; give another folder, or move it", self.path / TEMPORARY)
 
 
 def write_manifest(path: Path, content: Mapping[str, Any], sync: bool = False) -> None:
@@ -214,8 +207,7 @@ def survey(path: Path, files: re.Pattern[str], folders: re.Pattern[str] | None, 
                 ours.add(entry.name)
             else:
                 kind = "folder" if is_folder else "ordinary file"
-                message = f"{where}: no {kind}, where {owner} has one; give another folder, or move it"
-                raise FileExistsError(errno.EEXIST, message, entry.path)
+                raise of_others(f"{where}: no {kind}, where {owner} has one; give another folder, or move it", entry.path)
     return ours, sorted(others)
 
 

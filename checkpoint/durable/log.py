@@ -1,6 +1,5 @@
 """Files to which records are appended: a state's file is written whole, these grow by what is new."""
 
-import errno
 import io
 import os
 from array import array
@@ -13,7 +12,7 @@ from dualad.support.byte_sizes import format_bytes
 from dualad.support.forks import lock_of
 
 from ..storage.codec import Kind, Pattern, check_leaves, encode_leaves, encode_rows, next_header, next_rows, unreadable
-from ..storage.files import appended, opened
+from ..storage.files import appended, of_others, opened
 from ..support.costs import PART_BYTES
 
 __all__ = ["ResultFile", "RowLog"]
@@ -190,7 +189,7 @@ class ResultFile(Log):
         file.detach()
         if not self._places and not MAGIC.startswith(beginning):
             self._file.close()
-            raise OSError(errno.EEXIST, "Fit: this file was not made here; give another folder, or move it", str(self.path))
+            raise of_others("Fit: this file was not made here; give another folder, or move it", self.path)
         with suppress(OSError):
             self._cut()
 

@@ -32,13 +32,13 @@ from ..storage.memory import itself
 from ..storage.states import nbytes
 from ..support.checks import too_many
 from ..support.costs import ADDITION_SECONDS, BLOCK_STATES, COPIED_STATES, LEAF_BYTES, STATE_BYTES
-from ..sweep.guard import Snapshot
 from ..sweep.stats import Stats, filled_stats
 from ..sweep.sweep import Sweep
 from .compiled import fresh, in_python, left_out, probe, run_compiled
 from .entry import ChainEntry, Lowered, overhead_bytes, record_chain, unowned
 from .recorded import EagerEntry
 from .segments import Reversal, Segments, State, like_leaves, state_in
+from .snapshot import Snapshot
 from .spec import Loop, StepSpec
 from .stepper import Stepper
 from .tangents import NotCompiled, join_tangents, split_tangents

@@ -13,10 +13,10 @@ from dualad.verbs.explain_nan import warn_not_finite
 
 from ..storage.states import copy_state
 from ..support.checks import too_many
-from ..sweep.guard import Snapshot, not_repeatable
 from ..sweep.stats import fill
 from .leaves import lifted, on_primals
 from .rows import Stacked
+from .snapshot import Snapshot, not_repeatable
 from .spec import Loop, StepSpec
 
 __all__ = ["run", "warn_of_result"]

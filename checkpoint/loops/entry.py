@@ -21,11 +21,11 @@ from ..schedules import Schedule
 from ..storage.pool import slot_bytes
 from ..storage.states import nbytes
 from ..support.costs import CHAIN_STATES, COUNTED_STATE_BYTES, PACKED_ROW_BYTES, SWEEP_BYTES, SWEEP_STATES
-from ..sweep.guard import Snapshot, not_repeatable
 from ..sweep.journal import RowRestorers
 from ..sweep.plan import plan
 from .eager import run
 from .leaves import is_floating, lifted, one_level_down, read_only
+from .snapshot import Snapshot, not_repeatable
 from .spec import Loop, StepSpec
 
 __all__ = ["ChainEntry", "Lowered", "overhead_bytes", "planned", "record_chain", "unowned"]

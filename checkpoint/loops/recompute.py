@@ -18,9 +18,9 @@ from dualad.support.repeated import repeated
 
 from ..reverse.entries import Adjoints, Entry, Part, place_of
 from ..reverse.tape import Tape, Var, make_var
-from ..sweep.guard import Snapshot
 from .aliasing import memory_of, sharing
 from .leaves import check_levels, is_floating, levels_of, one_level_down, refuse_opaque, was_written
+from .snapshot import Snapshot
 
 __all__ = ["checkpoint"]
 

@@ -21,13 +21,13 @@ from ..reverse.tape import Tape, Var, owner_of
 from ..schedules import Schedule
 from ..storage.states import copy_state, has_arrays, nbytes
 from ..support.costs import COUNTED_STATE_BYTES
-from ..sweep.guard import Snapshot, not_repeatable
 from ..sweep.stats import filled_stats
 from ..sweep.sweep import Sweep
 from .aliasing import Aliases
 from .entry import ChainEntry, Lowered, planned, record_chain, unowned
 from .leaves import added, on_primals, one_level_down, was_written
 from .rows import Rows, Stacked
+from .snapshot import Snapshot, not_repeatable
 from .spec import BY_ZEROS, Loop, StepSpec, row_of
 
 __all__ = ["EagerEntry", "record"]

@@ -3,7 +3,7 @@
 from ..schedules import Schedule
 from ..schedules.actions import Advance, Load, Record, Reverse
 from ..schedules.cursor import Cursor
-from ..schedules.history import History
+from ..schedules.history import LINES, History
 from ..schedules.machine import executed
 from ..schedules.schedule import check_schedule
 from ..support.checks import whole_number
@@ -14,7 +14,6 @@ __all__ = ["Drawing", "draw"]
 LEGEND = "X saved   + loaded   - advanced over   ^ working state"
 RECORDED = "   R recorded"
 WIDTH, HEIGHT, MARGIN = 640, 320, 36  # of the picture in a notebook
-COLOURS = {"first sweep": "#0072B2", "advanced again": "#E69F00", "reversed": "#1a1a1a"}
 
 
 class Drawing(str):
@@ -33,13 +32,13 @@ class Drawing(str):
         say = lambda x, y, words, anchor="middle", style="": f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{style}>{words}</text>'
         parts = [line(t0, k, t1, k, 'stroke="#b8b8b8" stroke-width="1.5"') for k, t0, t1 in history.visible()]
         for name, lines in history.lines.items():
-            style = f'stroke="{COLOURS[name]}" stroke-width="{2.5 if name == "reversed" else 1.8}" stroke-linecap="round"'
+            style = f'stroke="{LINES[name]}" stroke-width="{2.5 if name == "reversed" else 1.8}" stroke-linecap="round"'
             parts += [line(t0, k0, t1, k1, style) for (t0, k0), (t1, k1) in lines]
         parts += [f'<circle cx="{across(t):.1f}" cy="{up(k):.1f}" r="2.5" fill="#4d4d4d"/>' for t, k in history.saves]
         parts += [say(MARGIN - 6, up(k) + 4, k, "end") for k in sorted({0, self.steps // 2, self.steps})]
         parts += [say(across(t), HEIGHT - MARGIN + 16, t) for t in sorted({0, history.first_end, history.now})]
         parts.append(say(WIDTH / 2, 16, self.splitlines()[0], style=' font-weight="bold"'))
-        words = ["state over time (evaluations of the step): ", *(f'<tspan fill="{c}">{name}</tspan>, ' for name, c in COLOURS.items())]
+        words = ["state over time (evaluations of the step): ", *(f'<tspan fill="{c}">{name}</tspan>, ' for name, c in LINES.items())]
         parts.append(say(WIDTH / 2, HEIGHT - 4, "".join(words) + '<tspan fill="#8a8a8a">saved</tspan>'))
         size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}"'
         head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="11">'

@@ -9,14 +9,13 @@ from typing import Any
 from dualad.support.byte_sizes import format_bytes
 
 from ..schedules import Online, Periodic, Schedule, advances
-from ..schedules.history import History
+from ..schedules.history import LINES, History
 from ..schedules.machine import simulate
 from ..support.checks import whole_number
 from ..support.costs import PLOTTED_EXECUTIONS, PLOTTED_STEPS
 
 __all__ = ["check_picture", "plot_schedule", "plot_tradeoff"]
 
-LINES = {"first sweep": "#0072B2", "advanced again": "#E69F00", "reversed": "0.1"}
 #: told apart with every kind of colour vision (Okabe & Ito 2008), and by their markers
 COLOURS = {
     "CTZ": "#D55E00",

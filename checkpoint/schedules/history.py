@@ -6,7 +6,9 @@ from .cursor import Cursor
 from .machine import executed
 from .schedule import Schedule
 
-__all__ = ["History"]
+__all__ = ["LINES", "History"]
+
+LINES = {"first sweep": "#0072B2", "advanced again": "#E69F00", "reversed": "#1a1a1a"}  # what the working state goes through: colours
 
 
 class History:
@@ -17,7 +19,7 @@ class History:
         self.saves: list[tuple[int, int]] = []  # time and index
         self.intervals: list[tuple[int, int, int]] = []  # index, begin and end of what was saved
         #: start and end, in time and index, of what the working state goes through, by what it is for
-        self.lines: dict[str, list[tuple[tuple[int, int], tuple[int, int]]]] = {"first sweep": [], "advanced again": [], "reversed": []}
+        self.lines: dict[str, list[tuple[tuple[int, int], tuple[int, int]]]] = {name: [] for name in LINES}
         self._since: dict[tuple[type[Action], int], int] = {}
         for action in executed(schedule, Cursor(steps)):
             match action:

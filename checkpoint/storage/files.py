@@ -15,7 +15,7 @@ from typing import Any
 
 from dualad.support.byte_sizes import format_bytes
 
-__all__ = ["appended", "created", "is_at", "opened", "sync_file", "write_file"]
+__all__ = ["appended", "created", "is_at", "of_others", "opened", "sync_file", "write_file"]
 
 PRIVATE = partial(os.open, mode=0o600)  # no function of Python, in which an interrupt could come
 
@@ -53,6 +53,11 @@ def appended(path: Path, mode: str = "x") -> io.FileIO:
                 if path.is_symlink():
                     raise
     return file
+
+
+def of_others(message: str, path: Path | str) -> FileExistsError:
+    """Return the error for something that was not made here, which is left as it is."""
+    return FileExistsError(errno.EEXIST, message, str(path))
 
 
 def is_at(file: io.FileIO, path: Path) -> bool:

@@ -16,7 +16,7 @@ except ImportError:  # not POSIX
 
 from dualad.support.forks import held_across_forks, in_child
 
-from .files import appended, is_at, opened
+from .files import appended, is_at, of_others, opened
 
 __all__ = ["Lock"]
 
@@ -82,9 +82,7 @@ class Lock:
             self._file.seek(0)
             known = self._file.read(40)
             if not NAME.startswith(known or b"") and not WORD.fullmatch(known or b""):
-                raise OSError(
-                    errno.EEXIST, "Disk: this file is not a lock made here; give another folder, or move the file", str(self._path)
-                )
+                raise of_others("Disk: this file is not a lock made here; give another folder, or move the file", self._path)
             self._locked(known)
             if not is_at(self._file, self._path):
                 return False
