@@ -7,6 +7,8 @@ what stands in a frame is taken out there.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, TypeGuard
 
 from .frame import is_taken
@@ -26,9 +28,10 @@ def cut(module: Module, longest: int) -> Module:
 
 
 class Piece:
-    """Statements of a function, the variables that they mention, and which of these they set."""
+    """Statements of a function, the variables that they mention, and which of these they set; `taken` is the length of what sets others."""
 
-    def __init__(self):
+    def __init__(self, taken: Mapping[str, int] = MappingProxyType({})):
+        self.taken = taken
         self.statements: list[Statement] = []
         self.length = 0
         self.mentions: dict[str, Var] = {}
@@ -40,6 +43,8 @@ class Piece:
         for node in walked(statement):
             self.length += 1
             if isinstance(node, Var):
+                if node.name not in self.mentions:
+                    self.length += self.taken.get(node.name, 0)
                 self.mentions[node.name] = node
             elif isinstance(node, Assign | Room):
                 self.sets.update(target.name for target in targets(node))
@@ -49,8 +54,9 @@ def pieces(function: Function, longest: int) -> list[Function]:
     """Return the pieces of a function and the one that calls them; the function alone where it is short, or cannot be cut."""
     if sum(1 for statement in function.body for _ in walked(statement)) <= longest:
         return [function]
-    parts, end = [Piece()], Piece()
     frame = {statement.targets[0].name: statement for statement in function.body if is_taken(statement)}
+    lengths = {name: sum(1 for _ in walked(statement)) for name, statement in frame.items()}
+    parts, end = [Piece(lengths)], Piece()
     for statement in function.body:
         if is_taken(statement):
             continue
@@ -58,7 +64,7 @@ def pieces(function: Function, longest: int) -> list[Function]:
             end.add(statement)
             continue
         if parts[-1].length >= longest:
-            parts.append(Piece())
+            parts.append(Piece(lengths))
         parts[-1].add(statement)
     if len(parts) == 1 or not is_steady(function, parts) or any(name in part.sets for part in parts for name in frame):
         return [function]
