@@ -245,7 +245,7 @@ def partial_now(row: Any, i: int, ans: Any, values: Sequence[Any], args: Any, ta
     read = [
         k for k in row.uses[i] if k < len(values) and type(values[k]) is np.ndarray and (values[k] is args[k] or tape.borrows(values[k]))
     ]
-    if len(read) < 2 or values[i].shape != ans.shape or values[i].dtype != ans.dtype or not ans.ndim:
+    if len(read) < 2 or type(values[i]) is not np.ndarray or values[i].shape != ans.shape or values[i].dtype != ans.dtype or not ans.ndim:
         return None
     with np.errstate(all="ignore"):
         p = evaluated(row.partials[i], ans, in_loop(row.fn, ans, values) if row.computed[i] else values)

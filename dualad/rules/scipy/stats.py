@@ -49,7 +49,7 @@ CONTINUOUS: dict[str, tuple[str, float | None, Callable, tuple[Callable, ...]]] 
     "logistic": ("", None, lambda z: -np.abs(z) - 2.0 * np.log1p(np.exp(-np.abs(z))), (lambda z: -np.tanh(0.5 * z),)),
     "cauchy": ("", None, lambda z: -np.log1p(z * z) - math.log(math.pi), (lambda z: -2.0 * z / (1.0 + z * z),)),
     "expon": ("", None, lambda z: np.where(z >= 0.0, -z, -np.inf), (lambda z: np.where(z >= 0.0, -1.0, 0.0),)),
-    "uniform": ("", None, lambda z: np.where((z >= 0.0) & (z <= 1.0), 0.0 * z, -np.inf), (lambda z: 0.0 * z,)),
+    "uniform": ("", None, lambda z: np.where((z >= 0.0) & (z <= 1.0), 0.0 * z, -np.inf), (np.zeros_like,)),
     "t": ("df", None, lambda z, df: sp.gammaln(0.5 * df + 0.5) - sp.gammaln(0.5 * df) - 0.5 * np.log(df * math.pi)
                                     - (0.5 * df + 0.5) * np.log1p(z * z / df),
           (lambda z, df: -(df + 1.0) * z / (df + z * z),
@@ -63,20 +63,20 @@ CONTINUOUS: dict[str, tuple[str, float | None, Callable, tuple[Callable, ...]]] 
              (lambda z, a, b: (a - 1.0) / z - (b - 1.0) / (1.0 - z), lambda z, a, b: np.log(z) - sp.psi(a) + sp.psi(a + b),
               lambda z, a, b: np.log1p(-z) - sp.psi(b) + sp.psi(a + b))),
     "lognorm": ("s", np.inf, lambda z, s: -0.5 * (np.log(z) / s) ** 2 - np.log(s) - np.log(z) - HALF_LOG_2PI,
-                (lambda z, s: -(np.log(z) / s**2 + 1.0) / z, lambda z, s: ((np.log(z) / s) ** 2 - 1.0) / s)),
+                (lambda z, s: -(np.log(z) / (s * s) + 1.0) / z, lambda z, s: ((np.log(z) / s) ** 2 - 1.0) / s)),
     "weibull_min": ("c", np.inf, lambda z, c: np.log(c) + sp.xlogy(c - 1.0, z) - z**c,
                     (lambda z, c: (c - 1.0 - c * z**c) / z, lambda z, c: 1.0 / c + np.log(z) * (1.0 - z**c))),
 }
 
-#: log densities as SciPy computes them, to the last bit
+#: log densities as SciPy computes them, to the last bit (that of weibull_min is not: NumPy takes squares for powers of 2, SciPy none)
 SCIPYS: dict[str, Callable] = {
     "t": lambda z, df: np.log(sp.poch(0.5 * df, 0.5)) - 0.5 * (np.log(df) + np.log(np.pi)) - (df + 1.0) / 2.0 * np.log1p(z * z / df),
-    **{name: CONTINUOUS[name][2] for name in ("norm", "expon", "gamma", "chi2", "beta", "weibull_min")},
+    **{name: CONTINUOUS[name][2] for name in ("norm", "expon", "gamma", "chi2", "beta")},
 }
 
 #: partials of the distribution function by a shape, for z > 0, where they have a closed form
 BY_SHAPE: dict[tuple[str, str], Callable] = {
-    ("lognorm", "s"): lambda z, s: -np.log(z) / s**2 * np.exp(-0.5 * (np.log(z) / s) ** 2 - HALF_LOG_2PI),
+    ("lognorm", "s"): lambda z, s: -np.log(z) / (s * s) * np.exp(-0.5 * (np.log(z) / s) ** 2 - HALF_LOG_2PI),
     ("weibull_min", "c"): lambda z, c: np.exp(-(z**c)) * z**c * np.log(z),
 }
 
@@ -143,7 +143,7 @@ def value_in_short(distribution: str, scipys: Callable) -> Callable:
                 return None
         with np.errstate(all="ignore"):
             value = log_density(x, *rest)
-            return value if all_finite(value) else None
+            return value if value.size and all_finite(value) else None  # SciPy warns of more where there is nothing
 
     sample = np.geomspace(1e-4, 1.0 if high == 1.0 else 50.0, 99)
     return shortened(scipys, short, [(sample, *(1.7 + k for k in range(len(shapes.split()))), -1e-5, 1.3)])

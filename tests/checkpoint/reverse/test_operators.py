@@ -37,3 +37,9 @@ def test_cotangents_of_parts_are_added_into_those_of_the_whole(index):
     np.testing.assert_array_equal(found, wanted)
     (twice,) = vjp(lambda x: (x[index], x * 2.0, x[index]), M)[1]((g, M, g))
     np.testing.assert_array_equal(twice, 2.0 * wanted + 2.0 * M)
+
+
+def test_a_number_may_be_stretched_over_large_arrays():
+    low = np.linspace(-1.0, 1.0, 3000)
+    high = low + 0.3
+    assert grad(lambda x: np.sum(np.clip(x, low, high)))(0.2) == np.sum((low < 0.2) & (high > 0.2))

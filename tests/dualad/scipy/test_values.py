@@ -59,6 +59,22 @@ def test_log_densities_are_those_of_scipy(name):
             assert outcome(ours, 0.4, shape, *shapes[1:]) == outcome(scipys, 0.4, shape, *shapes[1:])
 
 
+def test_powers_and_empty_arrays_are_those_of_scipy():
+    x = 3.0 * RNG.random(50)
+    for c in (2, 0.5, np.array([2.0])):
+        assert outcome(stats.weibull_min.logpdf, x, c, -0.4) == outcome(scipys_stats.weibull_min.logpdf, x, c, -0.4)
+    for shape in (np.inf, np.array([])):
+        assert outcome(stats.t.logpdf, 0.7, np.array([]), shape, np.inf) == outcome(scipys_stats.t.logpdf, 0.7, np.array([]), shape, np.inf)
+
+
+def test_partials_of_extreme_arguments_are_finite():
+    x = np.array([0.3, 0.8])
+    with np.errstate(over="ignore"):  # in SciPy
+        np.testing.assert_allclose(grad(lambda x: np.sum(stats.lognorm.logpdf(x, 1e200)))(x), -1.0 / x)
+        assert grad(lambda s: np.sum(stats.lognorm.cdf(x, s)))(1e200) == 0.0
+    assert grad(lambda loc: np.sum(np.exp(stats.uniform.logpdf(np.array([0.5, np.inf]), loc))))(0.1) == 0.0
+
+
 def test_the_logarithm_of_a_sum_is_that_of_scipy():
     for x in [*points(), np.full((3, 2), -np.inf), np.ones((2, 3), complex), np.array([[1e308, -1e308], [2.0, np.nan]])]:
         for kwargs in ({}, {"axis": -1}, {"axis": 1, "keepdims": True}, {"axis": (0,)}, {"b": 2.0}, {"return_sign": True}, {"axis": 5}):
