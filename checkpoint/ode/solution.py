@@ -40,30 +40,24 @@ class Interpolant:
 class Solution:
     """What `solve_ivp` returns for traced arguments."""
 
+    found: Accepted
+
     def __init__(
-        self,
-        fun: Callable,
-        method: Method,
-        found: Accepted,
-        given: tuple,
-        dense: bool,
-        events: list,
-        vectorized: bool,
-        options: dict[str, Any],
-    ):
-        leaves: list[Any] = optree.tree_leaves(given)  # type: ignore[arg-type]
-        span, y0, self.t_eval, self.args = given
-        self.method, self.found, self.dense, self.events, self.vectorized, self.options = method, found, dense, events, vectorized, options
-        plain = found.result
-        self.hits = [found.step_of(np.asarray(at)) for at in plain.t_events or ()]  # the steps of events, and of the times asked for
-        self.places: Any = None if self.t_eval is None else found.step_of(np.asarray(plain.t, float))
-        self.y0 = np.atleast_1d(array(y0)) * np.float64(1.0)  # SciPy's are of double precision, too
-        if not isinstance(self.y0, Traced):  # so that functions may write traced values into np.zeros_like(y)
-            self.y0 = np.array(self.y0, like=highest(leaves))
+        self, fun: Callable, method: Method, given: tuple, dense: bool, events: list, vectorized: bool, options: dict[str, Any]
+    ) -> None:
+        self.method, self.given, self.dense, self.events, self.vectorized, self.options = method, given, dense, events, vectorized, options
         self.source = fun if isinstance(fun, Jit) and isinstance(method, RungeKutta) else None  # the search of Radau is plain Python
-        self.fun = vector_valued(fun if self.source is None else self.source.f, np.shape(self.y0), vectorized)
-        self.times = self.traced_times(tuple(span))
-        self.lengths = np.diff(self.times)
+        self.called = fun if self.source is None else self.source.f
+        self.span, self.start, self.t_eval, self.args = given
+
+    def begin(self) -> None:
+        """Find the derivative at the start: before SciPy does, whose plain values a function may keep by time and give again."""
+        self.y0 = np.atleast_1d(array(self.start)) * np.float64(1.0)  # SciPy's are of double precision, too
+        if not isinstance(self.y0, Traced):  # so that functions may write traced values into np.zeros_like(y)
+            leaves: list[Any] = optree.tree_leaves(self.given)  # type: ignore[arg-type]
+            self.y0 = np.array(self.y0, like=highest(leaves))
+        self.fun = vector_valued(self.called, np.shape(self.y0), self.vectorized)
+        self.state = self.y0, self.fun(self.span[0] * np.float64(1.0), self.y0, *self.args)
 
     def traced_times(self, span: tuple) -> Any:
         """Return the times between steps, of which the first and the last are those of `t_span`."""
@@ -73,9 +67,13 @@ class Solution:
         last = span[1] if plain[-1] == primal(span[1]) else plain[-1]
         return np.concatenate([np.reshape(span[0], (1,)), plain[1:-1], np.reshape(last, (1,))])
 
-    def result(self) -> Any:
+    def result(self, found: Accepted) -> Any:
         """Return SciPy's result with traced values."""
-        plain, found = self.found.result, self.found
+        self.found, plain = found, found.result
+        self.hits = [found.step_of(np.asarray(at)) for at in plain.t_events or ()]  # the steps of events, and of the times asked for
+        self.places: Any = None if self.t_eval is None else found.step_of(np.asarray(plain.t, float))
+        self.times = self.traced_times(tuple(self.span))
+        self.lengths = np.diff(self.times)
         y, notes = self.walk()
         t, crossings = plain.t, [self.crossings(*one, notes) for one in zip(self.events, plain.t_events or (), self.hits, strict=True)]
         if self.t_eval is not None:
@@ -102,7 +100,7 @@ class Solution:
         counts = [0] * count if self.places is None else np.bincount(self.places, minlength=count).tolist()
         ranges = runs(counts, alone)
         longest = max(ranges, key=lambda pair: pair[1] - pair[0], default=None)
-        state = self.y0, self.fun(self.times[0], self.y0, *self.args)
+        state = self.state
         pieces = [self.y0[:, None]] if self.t_eval is None else []
         notes: dict[int, dict] = {}
         for start, stop in ranges:

@@ -141,8 +141,9 @@ def solve_ivp(
         settings["jac"] = plain_function(options["jac"])
     settings["args"] = plain_args or None
     keep = top is not None and below is None and schedule is storage is memory is None and not check
+    solution = None if top is None else Solution(fun, steps, given, dense_output, listed(events), bool(vectorized), chained)
     try:
-        found = accepted(solver, steps, fun, plain_function(fun), plain_span, np.array(plain_y0), settings, keep)
+        found = accepted(solver, steps, fun, plain_function(fun, solution), plain_span, np.array(plain_y0), settings, keep)
     except ClosedOver:
         functions, values = of_closed_over((fun, *by_hand, *listed(events)), args)
         if not values or hasattr(fun, "opened"):
@@ -151,9 +152,7 @@ def solve_ivp(
         if by_hand:
             options["jac"] = events.pop(0)
         return solve_ivp(fun, t_span, y0, method, t_eval, dense_output, events or None, vectorized, (values,), **options, **chained)
-    if top is None:
-        return found.result
-    return Solution(fun, steps, found, given, dense_output, listed(events), bool(vectorized), chained).result()
+    return found.result if solution is None else solution.result(found)
 
 
 def odeint(
@@ -263,10 +262,13 @@ class ClosedOver(TypeError):
         )
 
 
-def plain_function(fun: Callable) -> Callable:
+def plain_function(fun: Callable, solution: Solution | None = None) -> Callable:
     """Return a right-hand side, or an event, for SciPy; a traced value that it returns comes from no argument."""
+    waiting = [] if solution is None else [solution]
 
     def called(t: Any, y: Any, *args: Any) -> Any:
+        if waiting:
+            waiting.pop().begin()
         found = fun(t, y, *args)
         if isinstance(found, Traced) or holds_traced(found):
             raise ClosedOver

@@ -69,6 +69,40 @@ def test_one_value_may_be_an_argument_and_closed_over(derived):
 
 
 @BOTH
+def test_what_a_function_keeps_by_time_has_its_derivative(derived):
+    """SciPy's plain values were given again in the traced steps: the derivative lost their part."""
+
+    class Keeping:
+        def __init__(self):
+            self.kept = {}
+
+        def slope(self, t, y, rate):
+            if t not in self.kept:
+                self.kept[t] = rate * np.sin(rate * t)
+            return -self.kept[t] * y
+
+    exact = -np.sin(0.7) * np.exp(np.cos(0.7) - 1.0)
+    for options in ({}, {"check": True}, {"method": "Radau"}):
+        np.testing.assert_allclose(derived(lambda rate, o=options: end(Keeping().slope, args=(rate,), **o))(0.7), exact, rtol=1e-7)
+
+
+@BOTH
+def test_an_array_that_a_function_keeps_to_write_into_is_refused(derived):
+    def of(rate):
+        room = {}
+
+        def slope(t, y):
+            array = room.setdefault("kept", np.zeros_like(y))
+            array[:] = -rate * y
+            return array
+
+        return slope
+
+    with pytest.raises((TypeError, ValueError), match=r"cannot be written into an array of plain numbers|read-only"):
+        derived(lambda rate: end(of(rate)))(0.7)
+
+
+@BOTH
 def test_objects_without_a_dict_are_refused(derived):
     with pytest.raises(TypeError, match="solve_ivp: the function uses a traced value"):
         derived(lambda rate: end(Slotted(rate).slope))(0.5)
