@@ -51,15 +51,21 @@ def by_body(fn: Callable, body: Callable, name: str, rules: tuple | None = None,
     if rules is not None:
         in_short = fitting(Differentiable(dispatching, *rules[:2], trusted=True), rules[2])
     elif partials is not None:
-        plain = lambda *args: not any(type(arg) in (list, tuple) for arg in args)
-        in_short = fitting(Elementwise(dispatching, *partials, trusted=True), plain)
+        in_short = fitting(Elementwise(dispatching, *partials, trusted=True), lambda *args: True)
     composite(dispatching, checked, with_numpy_value=True, in_short=in_short)
     return dispatching
 
 
 def fitting(row: Differentiable, fits: Callable) -> Callable[[tuple, dict[str, Any]], Differentiable | None]:
     """Return the function of a call that returns a row of rules where it fits."""
-    return lambda args, kwargs: row if len(args) > row.argnums[-1] and fits(*args, **kwargs) else None
+    count = row.argnums[-1] + 1
+    return lambda args, kwargs: row if len(args) >= count and all(map(is_plain, args[:count])) and fits(*args, **kwargs) else None
+
+
+def is_plain(x: Any) -> bool:
+    """Return whether `x` is traced, an array or a number: SciPy drops the mask of a masked array, which a body refuses."""
+    kind = type(x)
+    return kind is np.ndarray or hasattr(kind, "__dualad_apply__") or issubclass(kind, float | int | np.generic)
 
 
 def given(scipys: inspect.Signature, known: inspect.Signature, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from ..cotangents import FLOAT
 from ..decompositions import triangle
 from ..kinds import any_traced, shape_of
 from ..primitives import all_finite
+from ..shapes import as_array
 from .entering import by_body, by_partials, positional, shortened
 
 __all__ = ["FUNCTIONS"]
@@ -112,12 +113,18 @@ def method(distribution: str, name: str, parameters: list[str], enter: Callable)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if not kwargs and 0 <= (given := len(args) - len(parameters)) <= len(defaults):  # for which `bind` takes longer than the rest
-            return plain(*args, *tuple(defaults.values())[given:])
-        return plain(*positional(f"scipy.stats.{distribution}.{name}", signature, args, kwargs))
+            args = *args, *tuple(defaults.values())[given:]
+        else:
+            args = positional(f"scipy.stats.{distribution}.{name}", signature, args, kwargs)
+        return plain(*(of_list(arg) if type(arg) in (list, tuple) else arg for arg in args))
 
     call.__name__, call.__qualname__, call.__doc__ = name, f"{distribution}.{name}", scipys.__doc__
     call.__signature__ = signature  # type: ignore[attr-defined]
     return call
+
+
+def of_list(x: list | tuple) -> Any:
+    return as_array(x) if any_traced(x) else np.asarray(x)
 
 
 def log_density_of(standard: Callable) -> Callable:

@@ -75,6 +75,20 @@ def test_partials_of_extreme_arguments_are_finite():
     assert grad(lambda loc: np.sum(np.exp(stats.uniform.logpdf(np.array([0.5, np.inf]), loc))))(0.1) == 0.0
 
 
+def test_masks_are_refused_and_lists_are_arrays():
+    x = np.array([0.3, 0.5, 0.8])
+    for derivative in (grad, dualad.derivative):
+        with pytest.raises(TypeError, match="mask"):
+            derivative(lambda s: np.sum(stats.norm.logpdf(np.ma.masked_array(x, [0, 1, 0]), 0.1, s)))(1.3)
+        for method in (stats.norm.logpdf, stats.norm.cdf, stats.gamma.sf):
+            assert derivative(lambda s, f=method: np.sum(f(list(x), 0.1, scale=s)))(1.3) == derivative(
+                lambda s, f=method: np.sum(f(x, 0.1, scale=s))
+            )(1.3)
+            found = derivative(lambda s, f=method: np.sum(f([[s], [0.5]], [0.1, 0.2])))(1.3)
+            assert found == derivative(lambda s, f=method: np.sum(f(s, np.array([0.1, 0.2]))))(1.3)
+    assert grad(lambda mu: np.sum(stats.poisson.logpmf([1, 2], mu)))(1.5) == pytest.approx(0.0)
+
+
 def test_the_logarithm_of_a_sum_is_that_of_scipy():
     for x in [*points(), np.full((3, 2), -np.inf), np.ones((2, 3), complex), np.array([[1e308, -1e308], [2.0, np.nan]])]:
         for kwargs in ({}, {"axis": -1}, {"axis": 1, "keepdims": True}, {"axis": (0,)}, {"b": 2.0}, {"return_sign": True}, {"axis": 5}):
