@@ -66,13 +66,18 @@ def where_in(line):
 
 
 class Answer(NamedTuple):
-    """A test: after which operation it was made, of which boolean value, its answer, the line, and where it is known, the `Visit`."""
+    """A test: after which operation it was made, of which boolean value, its answer, the line, and where it is known, the `Visit`.
+
+    `number` is its place in the trace, and `again` has those of tests whose answers were asked for once more before the next test.
+    """
 
     position: int
     value: Value
     truth: bool
     line: tuple | None
     visit: Visit | None = None
+    number: int = -1
+    again: Any = ()
 
 
 class Trace(Level):
@@ -108,7 +113,7 @@ class Trace(Level):
         super().__init__()
         self.tests: Any = [] if tests else None  # a list of `Answer`
         self.integers: dict[tuple[int, int], list[int]] = {} if integers is None else integers
-        self.asked: set = set()
+        self.asked: dict[Any, int] = {}  # the numbers of tests
         self.frames: list = []  # of the functions whose tests are noted, and what is in their variables
         self.seen: list = []
         self.tables = False  # plain arrays may be indexed by Symbols
@@ -178,11 +183,13 @@ class Trace(Level):
         value = self.split(symbol)[1]
         made = next((operation for operation in reversed(self.program.operations) if value in operation.outputs), None)
         key = value if made is None else (made.fn, key_of(made.args), key_of(made.kwargs), made.outputs.index(value))
-        if key not in self.asked:
-            self.asked.add(key)
+        if key in self.asked:
+            self.tests[-1].again.append(self.asked[key])
+        else:
+            index = self.asked[key] = len(self.tests)
             frame = user_frame() if looking and self.line is None else None
             seen = None if frame is None else visit(frame, self)
-            self.tests.append(Answer(len(self.program.operations), value, truth, self.line or user_line(), seen))
+            self.tests.append(Answer(len(self.program.operations), value, truth, self.line or user_line(), seen, index, []))
         return truth
 
     def whole(self, symbol) -> int:

@@ -36,17 +36,20 @@ class Segment:
     `group` is the number of the tails that are alike, None of a turn.
     """
 
-    def __init__(self, path, head, after, turn, known):
+    def __init__(self, path, depth, head, after, turn, known):
         self.path, self.turn, self.group = path, turn, None
         self.head: Any = path.tests[head]
         self.after: Any = None if after is None else path.tests[after]
         self.tests = path.tests[head + 1 : after]
+        first, mine = path.tests[depth].number, {test.number for test in (self.head, *self.tests)}
+        if any(again >= first and again not in mine for test in (self.head, *self.tests) for again in test.again):
+            raise Unlike  # what it does depends on an answer in another turn
         start = self.head.position
         self.operations = path.program.operations[start : None if after is None else path.tests[after].position]
         shaped = list(map(shape_of, self.operations))
         self.shapes = [known.setdefault(shape, len(known)) for shape, _ in shaped]
         self.operands = [operands for _, operands in shaped]
-        self.made = {out for operation in self.operations for out in operation.outputs}
+        self.made = {out: k for k, out in enumerate(out for operation in self.operations for out in operation.outputs)}
         self.positions = [test.position - start for test in self.tests]
         self.truths = tuple(test.truth for test in self.tests)
 
@@ -85,7 +88,7 @@ class Turns:
         self.count, self.most = max(path.program.count for path in paths), max(map(len, runs)) - 1
         pairs = [(path, pairwise([*run, None])) for path, run in zip(paths, runs, strict=True)]
         known: dict = {}  # numbers of shapes
-        segments = [Segment(path, *pair, turn, known) for path, found in pairs for turn, pair in enumerate(found)]
+        segments = [Segment(path, depth, *pair, turn, known) for path, found in pairs for turn, pair in enumerate(found)]
         self.heads = [segment.head for segment in segments]
         self.round, self.ends = ([one for one in segments if (one.after is None) is ends] for ends in (False, True))
         before = (out for operation in self.lead.operations[: self.head.position] for out in operation.outputs)
@@ -206,6 +209,12 @@ class Turns:
 
     def source(self, key, uses) -> tuple:
         """Return where an operand comes from, which was these in some segments."""
+        places: dict = {}
+        for segment, x in uses:
+            places.setdefault(segment, []).append(segment.made.get(x) if type(x) is Value else None)
+        alike = {segment.truths: made for segment, made in places.items() if segment.after is not None}
+        if any(segment.after is not None and alike[segment.truths] != made for segment, made in places.items()):
+            raise Unlike  # one turn stands for all that answer alike
         uses = [(segment, x) for segment, x in uses if x not in segment.made] if any(type(x) is Value for _, x in uses) else uses
         if not uses:
             return ("here",)
@@ -261,7 +270,7 @@ class Turns:
                         self.flags[kind] = [self.flag(kind, seen)]
                 self.flags[k] = [Answer(0, self.live, goes_on, self.head.line), *before, *([flag] if flag else [])]
                 before += [flag._replace(truth=False)] if flag else []
-        self.bound = self.most if counted or self.numbers else 1 << (self.most - 1).bit_length()
+        self.bound = self.most if counted or self.numbers or not self.steady else 1 << (self.most - 1).bit_length()
 
     def flag(self, key, turns):
         """Return the test whether the number of turns is one of these."""

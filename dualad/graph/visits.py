@@ -6,6 +6,9 @@ By them the turns of a loop are known (see `turns`): the same instruction of the
 from __future__ import annotations
 
 import dis
+import inspect
+from bisect import bisect_left
+from contextlib import suppress
 from functools import cache
 from itertools import pairwise
 from types import CodeType, FunctionType, ModuleType
@@ -14,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.levels import View, version_of
-from ..support.costs import SMALL_ARRAY_BYTES, WATCHED_ELEMENTS
+from ..support.costs import SMALL_ARRAY_BYTES, WATCHED_LENGTH, WATCHED_MAPPED_BYTES
 from .program import Value, key_of
 from .symbol import Symbol
 
@@ -23,6 +26,11 @@ __all__ = ["Visit", "visit"]
 #: instructions that ask once each time they are met; what a call asks (``max``, ``any``) may be several tests of one
 ASKING = ("POP_JUMP", "JUMP_IF", "TO_BOOL", "UNARY_NOT")
 ATOMS = {int, float, complex, bool, str, bytes, type(None)}
+CONTAINERS = {tuple, list, dict}
+OURS = "dualad", "checkpoint"  # whose objects change when they are used
+MOST_DEPTH = 20
+#: functions that others run between their turns
+GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 class Visit(NamedTuple):
@@ -55,26 +63,32 @@ class Visit(NamedTuple):
             at = instructions[at].argval if "JUMP" in name else after[at]
         else:
             at = instructions[at].argval if "BACKWARD" in name and "IF" not in name else at
-        return {low for low, high, _ in around if not low <= at < high}
+        return {low for low, high, *_ in around if not low <= at < high}
 
 
 def visit(frame, trace) -> Visit | None:
     """Return the visit of the user's frame that asks for a truth value, None where it may ask for several at once."""
     names, asking, around = read(frame.f_code)
-    if frame.f_lasti not in asking or frame.f_locals is frame.f_globals:
+    if frame.f_lasti not in asking or frame.f_locals is frame.f_globals or frame.f_code.co_flags & GENERATORS:
         return None
     call = next((k for k, known in enumerate(trace.frames) if known is frame), len(trace.frames))
     if call == len(trace.frames):
         trace.frames.append(frame)
+    met: dict[int, tuple] = {}
     found, held = Visit((frame.f_code, asking[frame.f_lasti]), call, {}, {}, {}, frame.f_lasti), frame.f_locals
     for name, x in held.items():
         if name in names:
-            note(x, (name,), found, trace)
-    for low, high, name in around:
+            note(x, (name,), found, trace, met)
+    for low, high, name, within in around:
         if low < frame.f_lasti < high:
             x = held.get(name)
-            found.counted[low] = key_of(x) if type(x) in ATOMS else id(x)
-            trace.seen.append(x)
+            if frame.f_lasti not in within:  # met again only after another step
+                found.counted[low] = object()
+            elif type(x) in ATOMS - {int}:  # which may be the same in other steps
+                return None
+            else:
+                found.counted[low] = x if type(x) is int else id(x)
+                trace.seen.append(x)
     return found
 
 
@@ -82,7 +96,9 @@ def visit(frame, trace) -> Visit | None:
 def read(code: CodeType):
     """Return the names that code reads, the places in the source of instructions that ask for a truth value, and the ``for`` loops."""
     names, asking, around = set[str](), {}, []
-    instructions = list(dis.get_instructions(code))
+    instructions = [i for i in dis.get_instructions(code) if i.opname not in ("EXTENDED_ARG", "CACHE")]
+    offsets = [i.offset for i in instructions]
+    turning = [(offsets[bisect_left(offsets, i.argval)], i.offset) for i in instructions if "JUMP_BACKWARD" in i.opname]
     for k, instruction in enumerate(instructions):
         if "LOAD" in instruction.opname:
             names.update(instruction.argval if type(instruction.argval) is tuple else [instruction.argval])
@@ -90,25 +106,68 @@ def read(code: CodeType):
             asking[instruction.offset] = instruction.positions
         if instruction.opname == "FOR_ITER":
             stored = next(other.argval for other in instructions[k:] if other.opname.startswith(("STORE", "POP")))
-            around.append((instruction.offset, instruction.argval, stored[0] if type(stored) is tuple else stored))
+            low, high = instruction.offset, instruction.argval
+            name = stored[0] if type(stored) is tuple else stored
+            inner = [(to, at) for to, at in turning if low < to and at < high]
+            places = {i.positions for i in instructions if any(to <= i.offset <= at for to, at in inner)}
+            around.append((low, high, name, {i.offset for i in instructions if i.positions in places}))
     return names, asking, around
 
 
-def note(x, name, found, trace):
-    """Enter what a variable holds."""
+def note(x, name, found, trace, met):
+    """Enter what a variable holds, and what can be reached from there that a turn may change; what hides its state is never the same.
+
+    `met` are the names of what the visit has found.
+    """
     kind = type(x)
     if kind is Symbol and x.level is trace:
         if type(x.alias) is not View or x.alias.version == version_of(x.alias.base):
             found.traced[name] = x.primal
-    elif kind in ATOMS:
+    elif kind in ATOMS or issubclass(kind, np.generic):
         found.plain[name] = x if kind is int else key_of(x)
+    elif id(x) in met:
+        found.plain[name] = met[id(x)]
     else:
-        trace.seen.append(x)  # so that its id stays its own; an iterator is another one each time
-        found.plain[name] = len(trace.seen) if hasattr(x, "__next__") else id(x)
-        if kind is np.ndarray and x.nbytes <= SMALL_ARRAY_BYTES and x.dtype != object:
-            found.plain[name] = id(x), x.tobytes()
-        elif kind in (tuple, list, dict) or (hasattr(x, "__dict__") and not isinstance(x, type | ModuleType | FunctionType)):
-            parts = dict(enumerate(x)) if kind in (tuple, list) else x if kind is dict else vars(x)
-            found.plain[name] = kind, len(parts)
-            for key, part in parts.items() if len(parts) <= WATCHED_ELEMENTS and len(name) < 4 else ():
-                note(part, (*name, key), found, trace)
+        trace.seen.append(x)  # so that its id stays its own
+        met[id(x)], found.plain[name], parts = name, (id(x),), parts_of(x)
+        if kind in CONTAINERS:
+            found.plain[name] = kind, len(x)
+        if kind is np.ndarray and x.dtype != object and x.nbytes <= WATCHED_MAPPED_BYTES:
+            found.plain[name] = id(x), x.tobytes() if x.nbytes <= SMALL_ARRAY_BYTES else hash(x.tobytes())
+        elif parts is None or len(parts) + len(found.plain) > WATCHED_LENGTH or len(name) > MOST_DEPTH:
+            found.plain[name] = object()
+        else:
+            for key, part in parts.items():
+                note(part, (*name, key), found, trace, met)
+
+
+def parts_of(x) -> dict | None:
+    """Return all that tells the state of an object, None where that is not known."""
+    kind = type(x)
+    if kind is dict:
+        return x
+    if kind in (tuple, list):
+        return dict(enumerate(x))
+    if kind is np.ndarray:
+        return dict(enumerate(x.ravel().tolist())) if x.dtype == object else None
+    if kind is FunctionType:
+        cells = {}
+        for k, cell in enumerate(x.__closure__ or ()):
+            with suppress(ValueError):  # not yet bound
+                cells[k] = cell.cell_contents
+        return cells | {"defaults": x.__defaults__, "keywords": x.__kwdefaults__} | vars(x)
+    if issubclass(kind, type):
+        return {k: part for k, part in vars(x).items() if not k.startswith("__")} if "<locals>" in x.__qualname__ else {}
+    if kind is ModuleType:
+        return {}
+    if str(kind.__module__).partition(".")[0] in OURS:
+        return {"f": getattr(x, "f", None)}
+    if hasattr(x, "__next__") or type(getattr(kind, "__getstate__", None)) is FunctionType:
+        return None
+    try:  # what copies of it would be made of
+        made = object.__reduce_ex__(x, 2)
+    except Exception:
+        return None
+    if isinstance(made, str):
+        return {"wrapped": getattr(x, "__wrapped__", None)}
+    return {k: list(part) if hasattr(part, "__next__") else part for k, part in enumerate(made[1:])}

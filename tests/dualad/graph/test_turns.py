@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import defaultdict, deque
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -262,6 +264,136 @@ def test_history_that_is_not_traced_is_not_taken_for_a_loop():
     fast = jit(illinois, backend="numpy", paths=40)
     for at in points(6, seed=6):
         assert same(fast(*at), illinois(*at))
+
+
+def halved(x, n):
+    return 0.5 * x + 3.0 if n == 7 else 0.5 * x
+
+
+class Steps:
+    """Halves; the seventh time it adds, too."""
+
+    __slots__ = ("n",)
+
+    def __init__(self):
+        self.n = 0
+
+    def __call__(self, x):
+        self.n += 1
+        return halved(x, self.n)
+
+
+def by_closure():
+    steps = Steps()
+    return lambda x: steps(x)
+
+
+def by_default():
+    return lambda x, *, steps=Steps(): steps(x)  # noqa: B008
+
+
+def by_class():
+    class Held:
+        n = 0
+
+    def step(x):
+        Held.n += 1
+        return halved(x, Held.n)
+
+    return step
+
+
+def by_container(held, count):
+    def step(x):
+        count(held)
+        return halved(x, held["n"] if isinstance(held, dict) else held[0] if len(held) > 50 else len(held))
+
+    return step
+
+
+def first_counts(held):
+    held["n" if isinstance(held, dict) else 0] += 1
+
+
+HIDDEN = {
+    "slots": Steps,
+    "method": lambda: Steps().__call__,
+    "partial": lambda: partial(Steps.__call__, Steps()),
+    "closure": by_closure,
+    "default": by_default,
+    "class": by_class,
+    "deque": lambda: by_container(deque(), lambda held: held.append(0)),
+    "set": lambda: by_container(set(), lambda held: held.add(len(held))),
+    "defaultdict": lambda: by_container(defaultdict(int), first_counts),
+    "long list": lambda: by_container([0] * 500, first_counts),
+    "large array": lambda: by_container(np.zeros(5000), first_counts),
+}
+
+
+@pytest.mark.parametrize("made", HIDDEN.values(), ids=HIDDEN)
+def test_what_a_step_keeps_to_itself_is_not_taken_for_constant(made):
+    def f(a, x):
+        step = made()
+        while x > a:
+            x = step(x)
+        return x
+
+    fast = jit(f, backend="numpy", verify=False)
+    for turns in (5, 6, 8, 12):
+        at = 1.0, 0.99 * 2.0**turns
+        assert same(fast(*at), f(*at))
+
+
+def by_parity(a, x):  # what is read in a turn was made in it, or in the turn before
+    held = {"x": x, "n": 0}
+    while held["x"] > a:
+        held["x"] = held["x"] * 0.5
+        held["n"] += 1
+        held["even" if held["n"] % 2 else "odd"] = held["x"]
+    return held["x"] + held.get("even", 0.0) * 2 + held.get("odd", 0.0) * 3
+
+
+def by_equal_steps(a, x):
+    for h in [0.5] * 7:
+        x = x * h
+        if x < a:
+            break
+    return x
+
+
+def by_generator(a, x):
+    def halves(x):
+        while x > a:
+            x = x * 0.5
+            yield x
+
+    y = x
+    for n, y in enumerate(halves(x)):  # noqa: B007
+        if n == 6:
+            break
+    return y
+
+
+def by_answer_of_the_first_turn(a, x):
+    total = 0.0 * x
+    for i in range(5):
+        y = x
+        while y > a:
+            y = y * 0.5
+            total = total + y
+            if total > 60.0:
+                return total + i
+        total = total + 1.0
+    return -total
+
+
+@pytest.mark.parametrize("f", [by_parity, by_equal_steps, by_generator, by_answer_of_the_first_turn])
+def test_turns_that_differ_are_told_apart(f):
+    for order in ((6, 5, 4, 3, 2, 1, 0, 8, 7, 11), (0, 1, 2, 3, 4, 5, 6, 7, 8, 10), (5, 9, 2, 0, 12)):
+        fast = jit(f, backend="numpy", paths=40, verify=False)
+        for k, turns in enumerate(order):
+            at = 1.0 + 0.01 * k, 0.999 * 2.0**turns
+            assert same(fast(*at), f(*at))
 
 
 @pytest.mark.skipif("llvm" not in BACKENDS, reason="llvmlite is not installed")
