@@ -158,16 +158,23 @@ def became_stale():
         f(1.0)
 
 
-def many_turns():
-    f = dualad.jit(halved, backend="numpy")
+def many_ways():
+    f = dualad.jit(with_bits, backend="numpy")
     for n in range(17):
-        f(2.0**n)
+        f(float(n))
 
 
-def halved(x):
-    while x > 1.0:
-        x = 0.5 * x
-    return x
+def with_bits(x):
+    y = 0.5 * x
+    if x % 2.0 >= 1.0:
+        y = y + 1.0
+    if x % 4.0 >= 2.0:
+        y = np.sin(y)
+    if x % 8.0 >= 4.0:
+        y = y * y
+    if x % 16.0 >= 8.0:
+        y = np.exp(-y)
+    return y if x < 16.0 else -y
 
 
 def changed_fit():
@@ -198,7 +205,7 @@ SHOWN = {
     "reverse over reverse": lambda: grad(grad(lambda x: chain(lambda k, s: s * s, x, steps=3)))(1.0),
     "traced value": lambda: dualad.jit(lambda x: 2.0 * float(x))(1.0),
     "traced mask": lambda: dualad.jit(lambda x: x[x > 1.0])(X),
-    "branch": many_turns,
+    "branch": many_ways,
     "stale": became_stale,
     "random numbers": lambda: dualad.jit(lambda x: x * np.random.default_rng().normal())(1.0),
     "another function": changed_fit,

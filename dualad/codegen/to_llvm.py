@@ -109,7 +109,8 @@ class Unit:
         made += [function.of_vectors(count) for function in straight for count in VECTORS]
         if straight:  # LLVM must not change them before loops become vectors
             names = [f"ptr @{function.name}{end}" for function in straight for end in ("", *(f".{n}" for n in VECTORS))]
-            made.append(f"@llvm.compiler.used = appending global [{len(names)} x ptr] [{', '.join(names)}]")
+            kept = f"[{len(names)} x ptr] [{', '.join(names)}]"
+            made.append(f'@llvm.compiler.used = appending global {kept}, section "llvm.metadata"')
         return made
 
     def wide(self, width):
