@@ -145,8 +145,8 @@ def value_in_short(distribution: str, scipys: Callable) -> Callable:
     def short(x, *rest):
         if not all(type(part) in NUMBERS or (type(part) is np.ndarray and part.dtype is FLOAT) for part in (x, *rest)):
             return None
-        for part in (*rest[:-2], rest[-1]):
-            if not ((part > 0.0).all() if type(part) is np.ndarray else part > 0.0):
+        for part in (*rest[:-2], rest[-1]):  # NumPy's logarithms of what is in reverse have other bits
+            if not (part.flags.forc and (part > 0.0).all() if type(part) is np.ndarray else part > 0.0):
                 return None
         with np.errstate(all="ignore"):
             value = log_density(x, *rest)

@@ -79,6 +79,9 @@ def test_hessian_of_the_norm():
     x = np.array([3.0, -4.0, 12.0])
     n = np.linalg.norm(x)
     np.testing.assert_allclose(hessian(np.linalg.norm)(x), np.eye(3) / n - np.outer(x, x) / n**3, rtol=1e-13, atol=1e-16)
+    matrix = np.outer(x, [3.0, 4.0])
+    slopes = gradient(lambda x: np.sum(np.linalg.norm(x, axis=np.int64(1))))(matrix)
+    np.testing.assert_allclose(slopes, matrix / np.linalg.norm(matrix, axis=1, keepdims=True), rtol=1e-13)
 
 
 def test_moments_in_closed_form():

@@ -59,10 +59,14 @@ def test_log_densities_are_those_of_scipy(name):
             assert outcome(ours, 0.4, shape, *shapes[1:]) == outcome(scipys, 0.4, shape, *shapes[1:])
 
 
-def test_powers_and_empty_arrays_are_those_of_scipy():
+def test_powers_reversed_and_empty_arrays_are_those_of_scipy():
     x = 3.0 * RNG.random(50)
     for c in (2, 0.5, np.array([2.0])):
         assert outcome(stats.weibull_min.logpdf, x, c, -0.4) == outcome(scipys_stats.weibull_min.logpdf, x, c, -0.4)
+    scale = np.geomspace(0.1, 1e3, 5000)[::-1]
+    for args in ((0.1, scale), (0.0, scale[::2])):
+        assert outcome(stats.norm.logpdf, 0.7, *args) == outcome(scipys_stats.norm.logpdf, 0.7, *args)
+        assert outcome(stats.t.logpdf, 0.7, args[1]) == outcome(scipys_stats.t.logpdf, 0.7, args[1])
     for shape in (np.inf, np.array([])):
         assert outcome(stats.t.logpdf, 0.7, np.array([]), shape, np.inf) == outcome(scipys_stats.t.logpdf, 0.7, np.array([]), shape, np.inf)
 
