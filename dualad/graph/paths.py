@@ -158,7 +158,8 @@ class Tree:
 
     def looped(self, turns: Turns, paths: list[Path], depth: int, start: int) -> Program:
         """Return the program of paths that make a loop from there on."""
-        lead, program, tree = paths[0], Program(), Tree(turns.turns, self.certain)
+        # where a turn may be left before its end, a test tells that of which all turns give one answer
+        lead, program, tree = paths[0], Program(), Tree(turns.turns, self.certain and not turns.breaks)
         body = tree.grown(turns.turns, 0, 0)
         for path, tail in zip(paths, turns.tails, strict=True):
             self.type[id(tail)], self.known[id(tail)] = self.type[id(path)], tail.known()

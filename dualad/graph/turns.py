@@ -81,6 +81,7 @@ class Turns:
     Attributes
     ----------
     turns, tails : paths, of what is carried: those of turns, and for each path what follows.
+    breaks : whether some path left the loop within a turn.
     """
 
     def __init__(self, paths, depth, runs, goes_on, around):
@@ -91,6 +92,7 @@ class Turns:
         segments = [Segment(path, depth, *pair, turn, known) for path, found in pairs for turn, pair in enumerate(found)]
         self.heads = [segment.head for segment in segments]
         self.round, self.ends = ([one for one in segments if (one.after is None) is ends] for ends in (False, True))
+        self.breaks = any(one.head.truth is goes_on for one in self.ends)
         before = (out for operation in self.lead.operations[: self.head.position] for out in operation.outputs)
         self.before = {value.number: value for value in (*self.lead.inputs, *before)}
         self.kinds = self.traced()

@@ -397,6 +397,17 @@ def test_turns_that_differ_are_told_apart(f):
 
 
 @pytest.mark.skipif("llvm" not in BACKENDS, reason="llvmlite is not installed")
+def test_the_gradient_of_a_chain_leaves_a_turn_where_the_step_does():
+    for x in (7.0, 54.2125):
+        fast, gradients = jit(lambda k, x, a: by_answer_of_the_first_turn(a, x)), []
+        for at in (7.0, 54.2125):
+            fast(0, at, 1.1)
+        for step in (fast, fast.f):
+            gradients.append(checkpoint.grad(lambda x, step=step: checkpoint.chain(step, x, 1.1, steps=1))(x))
+        np.testing.assert_allclose(*gradients, rtol=1e-12)
+
+
+@pytest.mark.skipif("llvm" not in BACKENDS, reason="llvmlite is not installed")
 def test_loops_compile_with_the_values_of_numpy():
     for f, order in ((by_while, 0), (by_counter, 0), (by_bisection, 0), (by_array, 1)):
         fast = jit(f, backend="llvm")
