@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.levels import View, version_of
-from ..support.costs import SMALL_ARRAY_BYTES, WATCHED_LENGTH, WATCHED_MAPPED_BYTES
+from ..support.costs import SMALL_ARRAY_BYTES, VISITED_DEPTH, WATCHED_LENGTH, WATCHED_MAPPED_BYTES
 from .program import Value, key_of
 from .symbol import Symbol
 
@@ -28,7 +28,6 @@ ASKING = ("POP_JUMP", "JUMP_IF", "TO_BOOL", "UNARY_NOT")
 ATOMS = {int, float, complex, bool, str, bytes, type(None)}
 CONTAINERS = {tuple, list, dict}
 OURS = "dualad", "checkpoint"  # whose objects change when they are used
-MOST_DEPTH = 20
 #: functions that others run between their turns
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
@@ -50,7 +49,7 @@ class Visit(NamedTuple):
         order = sorted(instructions)
         after = dict(pairwise(order))
         at = self.offset
-        if instructions[at].opname == "TO_BOOL":
+        if instructions[at].opname in ("TO_BOOL", "COMPARE_OP"):
             at = after[at]
         if "JUMP" not in instructions[at].opname:
             return set()
@@ -102,7 +101,7 @@ def read(code: CodeType):
     for k, instruction in enumerate(instructions):
         if "LOAD" in instruction.opname:
             names.update(instruction.argval if type(instruction.argval) is tuple else [instruction.argval])
-        if instruction.opname.startswith(ASKING):
+        if instruction.opname.startswith(ASKING) or (instruction.opname == "COMPARE_OP" and instruction.argrepr.startswith("bool")):
             asking[instruction.offset] = instruction.positions
         if instruction.opname == "FOR_ITER":
             stored = next(other.argval for other in instructions[k:] if other.opname.startswith(("STORE", "POP")))
@@ -134,7 +133,7 @@ def note(x, name, found, trace, met):
             found.plain[name] = kind, len(x)
         if kind is np.ndarray and x.dtype != object and x.nbytes <= WATCHED_MAPPED_BYTES:
             found.plain[name] = id(x), x.tobytes() if x.nbytes <= SMALL_ARRAY_BYTES else hash(x.tobytes())
-        elif parts is None or len(parts) + len(found.plain) > WATCHED_LENGTH or len(name) > MOST_DEPTH:
+        elif parts is None or len(parts) + len(found.plain) > WATCHED_LENGTH or len(name) > VISITED_DEPTH:
             found.plain[name] = object()
         else:
             for key, part in parts.items():

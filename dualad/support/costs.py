@@ -64,6 +64,8 @@ WAITING_BYTES = 1 << 20
 #: elements of a container that are watched, or named, one by one, and places that a guard's own code compares; what is longer is
 #: compared at once
 WATCHED_ELEMENTS = 100
+#: containers and objects within one another that are looked into for what a turn of a loop may change; beyond, all counts as changed
+VISITED_DEPTH = 20
 #: elements of a container of which more than the length is watched
 WATCHED_LENGTH = 5000
 #: bytes of an array that is watched in a memory map, or in an object of an installed class
