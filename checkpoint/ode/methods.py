@@ -47,19 +47,18 @@ class Method:
 def combination(weights: np.ndarray) -> Callable:
     """Return the function of y, a step h and stages that adds their weighted sum times h to y; on a tape it is one operation."""
 
-    @primitive
     def moved(y: Any, h: Any, *stages: Any) -> Any:
         return y + np.dot(weights, array(stages)) * h
 
     def by_stage(weight: float) -> Callable:
         return lambda ans, y, h, *stages: weight * h
 
-    elementwise(moved, ONE, None, *map(by_stage, weights.tolist()), batch=False, inlined=True, trusted=True)
+    operation = primitive(moved)
+    elementwise(operation, ONE, None, *map(by_stage, weights.tolist()), batch=False, inlined=True, trusted=True)
 
     def combined(y: Any, h: Any, stages: list) -> Any:
-        if type(y) is Var and type(y.primal) is np.ndarray and not isinstance(h, Traced):
-            return moved(y, h, *stages)
-        return y + np.dot(weights, array(stages)) * h
+        whole = type(y) is Var and type(y.primal) is np.ndarray and not isinstance(h, Traced)
+        return (operation if whole else moved)(y, h, *stages)
 
     return combined
 
