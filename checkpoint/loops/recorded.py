@@ -10,7 +10,7 @@ from weakref import ref
 import numpy as np
 import optree
 
-from dualad.core.conversions import STANDING
+from dualad.core.conversions import STANDING, lift
 from dualad.core.traced import Traced
 from dualad.forward.dual import Dual
 from dualad.forward.seeding import pack_leaf
@@ -212,9 +212,7 @@ class EagerEntry(ChainEntry):
     def record(self, k: int, leaves: list[Any], first: bool = False) -> tuple[Recorded, list[Any], Any]:
         """Evaluate step k on a tape of its own; return what was recorded, the leaves of the state, and the out."""
         spec, given, results = self.spec, self.given, list[Any]()
-        state = leaves.copy()
-        if not STANDING.keys().isdisjoint(map(type, leaves)):
-            state = [STANDING[type(leaf)](leaf) if type(leaf) in STANDING else leaf for leaf in leaves]
+        state = leaves.copy() if STANDING.keys().isdisjoint(map(type, leaves)) else lift(leaves)
         with StepTape(given.nan_safe, given.weak) as tape:
             nodes = [*tape.variables(state, spec.floating)]
             params, arguments, row = given.params, given.arguments, list[Any]()
