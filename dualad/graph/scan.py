@@ -76,12 +76,16 @@ class Scan:
 
     def evaluate(self, args):
         carried, stacks, params = self.split(args)
-        outs = [np.zeros((self.count, *out.shape), out.dtype) for out in map(kind_of, self.body.outputs[self.carried :])]
+        outs = self.zeros(self.count)
         for k in self.order:
             given = [*carried, *(self.row(i, stack, k) for i, stack in enumerate(stacks)), *params]
             if self.live is None or given[self.live]:
                 carried = self.put(self.turn(k, *given), outs, k)
         return (*carried, *outs)
+
+    def zeros(self, *rows):
+        """Return zeros in place of the outs of a turn, or of so many rows of them."""
+        return [np.zeros((*rows, *out.shape), out.dtype) for out in map(kind_of, self.body.outputs[self.carried :])]
 
     def put(self, made, outs, k):
         """Return what a turn carries on; its outs become rows."""
@@ -91,7 +95,7 @@ class Scan:
 
     def example(self, *args):
         """Return results of the right shapes: those of one turn, stacked as if all turns gave them (zeros may be what `solve` refuses)."""
-        outs: list = [np.zeros((self.count, *out.shape), out.dtype) for out in map(kind_of, self.body.outputs[self.carried :])]
+        outs = self.zeros(self.count)
         results = (*self.put(self.turn(self.order[0], *self.first(args)), outs, self.order[0]), *outs)
         for stack in results[self.carried :]:
             stack[...] = stack[self.order[0]].copy()
@@ -106,7 +110,7 @@ class Scan:
                 made = self.body.run(k, *given)
                 carried, rows[k] = made[: self.carried], made[self.carried :]
             else:
-                rows[k] = [np.zeros(out.shape, out.dtype) for out in map(kind_of, self.body.outputs[self.carried :])]
+                rows[k] = self.zeros()
         return (*carried, *(np.stack(column) for column in zip(*(rows[k] for k in range(self.count)), strict=True)))
 
     @property
