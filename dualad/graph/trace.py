@@ -54,9 +54,9 @@ def user_frame():
     return frame
 
 
-def user_line():
+def user_line(frame=None):
     """Return the file and the number of the line of the user's code that is being evaluated, None if there is none."""
-    frame = user_frame()
+    frame = user_frame() if frame is None else frame
     return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
 
@@ -187,9 +187,9 @@ class Trace(Level):
             self.tests[-1].again.append(self.asked[key])
         else:
             index = self.asked[key] = len(self.tests)
-            frame = user_frame() if looking and self.line is None else None
-            seen = None if frame is None else visit(frame, self)
-            self.tests.append(Answer(len(self.program.operations), value, truth, self.line or user_line(), seen, index, []))
+            frame = user_frame() if self.line is None else None
+            seen = None if frame is None or not looking else visit(frame, self)
+            self.tests.append(Answer(len(self.program.operations), value, truth, self.line or user_line(frame), seen, index, []))
         return truth
 
     def whole(self, symbol) -> int:
