@@ -363,14 +363,17 @@ def code_of_enter() -> str:
 def layout(types: list[Type], address: int, loops: bool) -> np.ndarray:
     """Return what `enter` reads of a function: its address, its numbers of arguments and slots, whether other threads run, its types."""
     kinds: list[int] = []
-    size = len(types)
     for kind in types:
         if isinstance(kind, ArrayType):
             kinds += [id(np.dtype(kind.dtype)), len(kind.shape), *kind.shape]
         else:
             kinds.append(KINDS[arithmetic_dtype(kind)])
-            size += arithmetic_dtype(kind) in PART  # a complex number takes two
-    return np.array([address, len(types), size, loops, *kinds], np.int64)
+    return np.array([address, len(types), sum(map(slots_of, types)), loops, *kinds], np.int64)
+
+
+def slots_of(kind: Type) -> int:
+    """Return how many slots an argument takes: a complex number takes two."""
+    return 1 if isinstance(kind, ArrayType) or arithmetic_dtype(kind) not in PART else 2
 
 
 def places_in_slots(parameters: tuple[Var, ...], constants: frozenset[int]) -> dict[str, int]:
@@ -380,7 +383,7 @@ def places_in_slots(parameters: tuple[Var, ...], constants: frozenset[int]) -> d
         if i not in constants:
             if not parameter.shape:
                 places[parameter.name] = place
-            place += from_slots(i, place, parameter.type)[1]
+            place += slots_of(parameter.type)
     return places
 
 
@@ -396,32 +399,30 @@ def code_of_slots(function, parameters: tuple[Var, ...], constants: frozenset[in
         if i in constants:
             passed.append(f"ptr @constant_DIGEST_{i}")
             continue
-        lines, count = from_slots(i, place, parameter.type)
-        place += count
-        if parameter.name in frame:
-            continue
-        slots += lines
-        passed.append(f"{'ptr' if isinstance(parameter.type, ArrayType) else number_type(parameter.dtype)} %n{i}")
+        if parameter.name not in frame:
+            slots += from_slots(i, place, parameter.type)
+            passed.append(f"{'ptr' if isinstance(parameter.type, ArrayType) else number_type(parameter.dtype)} %n{i}")
+        place += slots_of(parameter.type)
     slots += [f"  call {function.result} @{function.name}({', '.join(passed)})", "  %code = load i64, ptr %status", "  ret i64 %code"]
     return "\n".join([*declared, "define i64 @slots_DIGEST(ptr %values) {", *slots, "}"])
 
 
 def from_slots(i, place, kind):
-    """Return the lines that take an argument out of slots from a place on, and how many."""
+    """Return the lines that take an argument out of slots from a place on."""
 
     def load(name, place, what):
         return [f"  %p{name} = getelementptr i64, ptr %values, i64 {place}", f"  %{name} = load {what}, ptr %p{name}"]
 
     dtype = None if isinstance(kind, ArrayType) else arithmetic_dtype(kind)
     if dtype is None:
-        return load(f"n{i}", place, "ptr"), 1
+        return load(f"n{i}", place, "ptr")
     if dtype in PART:
-        return [*load(f"re{i}", place, "double"), *load(f"im{i}", place + 1, "double"), *together(i, dtype)], 2
+        return [*load(f"re{i}", place, "double"), *load(f"im{i}", place + 1, "double"), *together(i, dtype)]
     if dtype == "float32":
-        return [*load(f"d{i}", place, "double"), f"  %n{i} = fptrunc double %d{i} to float"], 1
+        return [*load(f"d{i}", place, "double"), f"  %n{i} = fptrunc double %d{i} to float"]
     if dtype == "bool":
-        return [*load(f"t{i}", place, "i64"), f"  %n{i} = icmp ne i64 %t{i}, 0"], 1
-    return load(f"n{i}", place, number_type(dtype)), 1
+        return [*load(f"t{i}", place, "i64"), f"  %n{i} = icmp ne i64 %t{i}, 0"]
+    return load(f"n{i}", place, number_type(dtype))
 
 
 def together(i, dtype):
