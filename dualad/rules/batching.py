@@ -12,6 +12,7 @@ from math import prod
 
 from ..support.costs import LIBRARY_PRODUCTS_EAGER
 from .calling import signature
+from .cotangents import any_traced
 from .names import np
 
 __all__ = ["aligned", "derived_form", "of_columns"]
@@ -230,7 +231,7 @@ def gathered_form(fn, args, kwargs, batched):
     x = args[0]
     size = np.size(x) // x.shape[0]
     places = fn(np.arange(1, size + 1).reshape(x.shape[1:]), *args[1:], **kwargs)
-    if batched != {0} or hasattr(places, "__dualad_apply__") or places.dtype.kind != "i" or not places.all():  # with zeros among them
+    if batched != {0} or any_traced(places) or places.dtype.kind != "i" or not places.all():  # with zeros among them
         return NotImplemented
     return np.reshape(x, (x.shape[0], -1))[:, places - 1]
 
