@@ -224,7 +224,7 @@ def entered(name: str, kind: Callable, *, pair: str | None = None, elementwise: 
             told(result, title)
         if given.get("constraints"):
             raise TypeError(f"{title} has no derivative with constraints=: differentiate the conditions of the minimum (dualad.implicit)")
-        exact, plainly = problem(given), problem({**call.arguments, first: given[first]})
+        exact = problem(given)
 
         def free(x: Any) -> Any:
             return bounded(given, kind, x)
@@ -235,6 +235,7 @@ def entered(name: str, kind: Callable, *, pair: str | None = None, elementwise: 
         def solved(x: Any) -> Any:
             if compiled:
                 return solution(same(Equation(title, residual, elementwise, free), title, *key), x, *leaves)
+            plainly = problem({**call.arguments, first: given[first]})
             return with_derivatives(x, exact.equation, plainly.equation, title, elementwise=elementwise, free=free(x))
 
         return with_solution(result, solved, exact)
