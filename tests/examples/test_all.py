@@ -16,10 +16,12 @@ EXAMPLES = {
         ("schedule  Revolve(slots=", "the same bits under every schedule: True"),
         {},
     ),
+    "colours": ("", ("in x and y   the ellipses are 2.96 times", "in CAM16-UCS the ellipses are 1.94 times"), {}),
     "ensemble": ("--executor here --members 3", ("9 members of 1000 steps",), {}),
     "epidemic": ("", ("infections 1.700 a day", "each ill boy infects 3.80 others at first"), {}),
     "exponential_fit": ("", ("sum of squares 5.464895e-05",), {}),
     "gaussian_process": ("", ("log likelihood 15.2061",), {}),
+    "histogram": ("", ("a strength of 1.343 +- 0.696",), {}),
     "invasion": ("--size 8 --end 20", ("64 equations, ", " states of the solver are saved"), {}),
     "kalman": ("--count 8", ("evaluations: pushes of",), {}),
     "lstm": ("--updates 2", ("mean surprise 0.693 before",), {}),
@@ -28,7 +30,7 @@ EXAMPLES = {
     "robertson": ("--cells 4", ("12 unknowns, 7 colours",), {}),
 }
 #: packages that an example is about
-NEEDS = {"kalman": "filterpy"}
+NEEDS = {"colours": "colour", "histogram": "pyhf", "kalman": "filterpy"}
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
