@@ -59,7 +59,7 @@ class ChainKernels:
             raise NoLoopForm(reason)
         self.units, self.functions, self.threads, self.compiled = units, functions, threads, False
         self.shares: list[int] = []
-        self.in_python = list(dict.fromkeys(call for unit in units for call in unit.in_python))
+        self.in_python = list(dict.fromkeys(call for unit in units for call in unit.source.in_python))
 
     def work(self):
         """Return, for each unit, new arrays to work in and the constants."""

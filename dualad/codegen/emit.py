@@ -64,6 +64,7 @@ class Source:
     blocks : for each part that runs in blocks, how many there are; its function takes the number of one.
     driven : for each loop that Python runs, the unit (see `units`) of its turns.
     additions : about how many additions it all takes.
+    in_python : what Python is called for, and why.
     returned : the nodes of the numbers that the only function returns; None where functions store what they compute.
     joined : whether one function calls those of all steps.
     """
@@ -77,6 +78,7 @@ class Source:
     blocks: dict[int, int]
     driven: dict[int, Any]
     additions: float
+    in_python: list[str]
     returned: list[Node] | None
     joined: bool
 
@@ -139,6 +141,7 @@ def emit(
         blocks=blocks,
         driven=driven,
         additions=additions(plan.outputs) + sum(function.additions for function in functions.values()),
+        in_python=list(dict.fromkeys(call for function in functions.values() for call in function.in_python)),
         returned=functions[0].returned if returns else None,
         joined=joined,
     )

@@ -56,7 +56,6 @@ class Unit:
     driven : whether Python runs the loop; to be settled before the statements are asked for, for all units of one loop alike.
     fuses : whether products are not rounded before they are added.
     added : the positions of those among the outputs `adding` that are added to what their targets hold.
-    in_python : what Python is called for, and why.
     work, constants : the arrays that the statements work in, and read; `arrays` are the contents of the latter.
     """
 
@@ -74,9 +73,6 @@ class Unit:
         for k, step in enumerate(self.plan.steps):
             if k not in self.source.parts:
                 raise NoLoopForm(f"it calls {told(step.form)}")
-        self.in_python = [
-            told(step.form) for step in made.steps if type(step) is Node and type(step.form) is CallOfLoop and step.form.reason
-        ]
         self.work: dict[str, Var] = {}
         self.constants = [variable(f"{prefix}{self.source.names[node]}", node) for node in self.source.constants]
         self.arrays = [np.array(node.form.array, order="C") for node in self.source.constants]
@@ -222,6 +218,7 @@ def emit_loop(function: Function, step: Node) -> None:
     statements += [For(k, number(low), number(high), (*turn, *swaps), by), *last]
     function.loops_emitted += unit.source.nests
     function.additions = loop.count * unit.source.additions
+    function.in_python = unit.source.in_python
     function.before = [*unit.module.parts]
     function.driven = unit if unit.driven else None
 
@@ -242,6 +239,7 @@ def emit_branch(function: Function, step: Node) -> None:
     function.statements.append(If(number_of(function, test), *(statements for _, statements in arms)))
     function.loops_emitted += sum(unit.source.nests for unit, _ in arms)
     function.additions = max(unit.source.additions for unit, _ in arms)
+    function.in_python = [call for unit, _ in arms for call in unit.source.in_python]
     function.before = [part for unit, _ in arms for part in unit.module.parts]
 
 
@@ -293,6 +291,8 @@ def emit_call_of_loop(function: Function, step: Node) -> None:
             Row(Reshape(x, ArrayType(x.dtype, (turns, count))), (k,), None, None, ArrayType(x.dtype, (count,))) if apart else x
             for (x, count), apart in zip(parts, form.layout.parted, strict=True)
         ]
+    if form.reason:
+        function.in_python = [told(form)]
     call = CallLoop(form.ufunc, form.types, form.layout.dimensions, form.layout.steps, tuple(arrays), form.raises)
     function.statements.append(For(k, number(0), number(turns), (call,)) if turns > 1 else call)
 

@@ -74,6 +74,7 @@ class Function:
         self.additions = 0.0  # of the turns of a loop
         self.parameters: list[Node] = []
         self.returned: list[Node] | None = None
+        self.in_python: list[str] = []  # what Python is called for, and why
         self.rows = 0  # of a nest in blocks
         self.driven: Any = None  # the unit of a loop that Python runs
 

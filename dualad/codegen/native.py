@@ -346,4 +346,6 @@ def notes(plan: Plan, emitted: Source) -> str:
     text = f"LLVM: {emitted.nests} loop nests in {len(emitted.parts)} compiled parts, {len(stored)} values stored between them"
     for call in calls:
         text += f"\n  called: {call.operation!r}: {call.reason}"
+    for call in emitted.in_python:
+        text += f"\n  called in loops: {call}"
     return text

@@ -10,6 +10,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from numpy.lib.stride_tricks import as_strided
 
 from ..rules.indexing import expanded, getitem, is_basic
+from ..rules.kinds import row_says
 from ..rules.names import np
 from ..rules.scalars import named
 from ..rules.shapes import select
@@ -302,9 +303,8 @@ def window(x, index):
 
 def placed(base, v, index, ops=()):
     """Return `base` with v in the part that views and a basic index show."""
-    if ops and ops[0][0] is np.reshape and ops[0][2].get("order", "C") == "C":
-        _, args, kwargs = ops[0]
-        return reshaped(placed(reshaped(base, np.empty(base.shape).reshape(*args, **kwargs).shape), v, index, ops[1:]), base.shape)
+    if reshapes(ops):
+        return reshaped(placed(first_view(base, ops), v, index, ops[1:]), base.shape)
     part = Window(base.shape)
     for fn, args, kwargs in ops:
         if fn is getitem and is_basic(args[0]):
@@ -313,7 +313,7 @@ def placed(base, v, index, ops=()):
             axes = (args[0] if args else kwargs.get("axes")) or range(len(part.order))[::-1]
             part.transpose([axis % len(part.order) for axis in axes])
         else:
-            raise NoLoopForm("it assigns through a view that is no slice")
+            return placed_anywhere(base, v, index, ops)
     part.index(index)
     v = converted(v if isinstance(v, Node) else fill(v), base.dtype)
     if v.ndim > len(part.shape):
@@ -324,6 +324,26 @@ def placed(base, v, index, ops=()):
     if any(low == high for low, high in region.box):
         return base
     return Node(Piecewise((region,), base), base.shape, base.dtype)
+
+
+def reshapes(ops):
+    """Return whether the first of these views has another shape alone."""
+    return bool(ops) and row_says(ops[0][0], "lower") == "reshape" and ops[0][2].get("order", "C") == "C"
+
+
+def first_view(x, ops):
+    """Return what the first of these views, which has another shape alone, shows."""
+    fn, args, kwargs = ops[0]
+    return reshaped(x, fn(np.empty(x.shape), *args, **kwargs).shape)
+
+
+def placed_anywhere(x, v, index, ops):
+    """Return `x` with v where an index chooses elements of what views show, whatever these are."""
+    places = np.arange(x.size).reshape(x.shape)
+    for fn, args, kwargs in ops:
+        places = fn(places, *args, **kwargs)
+    chosen = get(None, constant(places), index)
+    return reshaped(assigned(None, reshaped(x, (x.size,)), v, chosen), x.shape)
 
 
 def plain_index(index):
@@ -448,8 +468,10 @@ def assigned(out, x, v, index, ops=()):
     index, basic = plain_index(index)
     if basic:
         return placed(x, v, index, ops)
+    if reshapes(ops):
+        return reshaped(assigned(None, first_view(x, ops), v, index, ops[1:]), x.shape)
     if ops:
-        raise NoLoopForm("it assigns to chosen elements of a view")
-    *maps, shape = gather_maps(out.shape, index)
-    v = converted(v if isinstance(v, Node) else fill(v), out.dtype)
-    return Node(Scatter(x, broadcast(v, shape), tuple(maps), False), out.shape, out.dtype)
+        return placed_anywhere(x, v, index, ops)
+    *maps, shape = gather_maps(x.shape, index)
+    v = converted(v if isinstance(v, Node) else fill(v), x.dtype)
+    return Node(Scatter(x, broadcast(v, shape), tuple(maps), False), x.shape, x.dtype)

@@ -68,6 +68,18 @@ def test_a_step_with_a_function_of_the_users_is_made_in_blocks():
     np.testing.assert_array_equal(final[0], plain[0])
 
 
+def test_calls_in_turns_of_a_loop_are_named_too():
+    def turns(k, x, a):
+        for _ in range(40):
+            x = 0.5 * engine(np.roll(x, 1), a) + 0.1 * x[0]
+        return x
+
+    stats = Stats()
+    chain(jit(turns), X, 0.7, steps=5, stats=stats)
+    assert "each step calls Python" in stats.reason and "engine: it has no loop form" in stats.reason
+    assert "called in loops: test_python_calls.py" in jit(turns).explain(0, X, 0.7)
+
+
 def test_python_is_called_once_a_step():
     compiled, stats = jit(step, verify=False), Stats()
     chain(compiled, (X, 0.0), 0.7, steps=10)

@@ -36,8 +36,30 @@ def written(x):
     return y
 
 
+def written_at_places(x):
+    y = x * 1.0
+    y.reshape(4, 5)[1:3, ::-1].T[places(x[:3], 5)] = x[:2] * x[2]
+    y.reshape(20)[places(x[0], 20)] = x[3]
+    np.flip(y.reshape(4, 5), 0)[places(x[:2], 4), 1:] = x[4:6, None]
+    y.reshape((4, 5), order="F")[1:, places(x[6], 5)] = x[7] * y[7]
+    return y
+
+
+def eliminated(x):
+    """The tridiagonal solver of textbooks."""
+    c, d = np.zeros_like(x), np.zeros_like(x)
+    c, d = c.reshape(20), d.reshape(4, 5).ravel()  # as views
+    d[0] = x[0]
+    for i in range(1, 20):
+        c[i] = 0.3 / (1.5 + 0.3 * c[i - 1])
+        d[i] = (x[i] + d[i - 1]) * c[i]
+    return d
+
+
 FUNCTIONS = {
     "writes through other shapes": written,
+    "writes to places of views": written_at_places,
+    "writes in turns of a loop": eliminated,
     "delete": lambda x: np.delete(x, 3),
     "delete several": lambda x: np.delete(x, [0, 2, -1]),
     "delete a slice": lambda x: np.delete(x.reshape(4, 5), np.s_[::2], 1),
