@@ -349,7 +349,8 @@ class Turns:
         tables = [[table.get(turn, next(iter(table.values()))) for turn in range(self.bound + 1)] for _, table in self.numbers.values()]
         args = [*first, *(table[0] for table in tables), *(program.constant(np.array(table[1:])) for table in tables), *params]
         loop = Scan(optimised(rolled(body)), self.bound, len(carried) + len(rows), len(rows), live=live)
-        program.operations.append(Operation(loop, tuple(args), {}, (*carried, *numbers), True, self.head.line))
+        seen = *self.slots.values(), self.live, *(program.value(runs) for runs in carried[live:] if left), *numbers
+        program.operations.append(Operation(loop, tuple(args), {}, seen, True, self.head.line))
 
 
 def heads(tests, depth, goes_on, around=None):

@@ -6,6 +6,9 @@ as near as rounding; other arguments than the first take other branches.
 
 from __future__ import annotations
 
+import re
+import warnings
+from contextlib import suppress
 from functools import cached_property
 from typing import ClassVar
 from unittest.mock import patch
@@ -131,8 +134,57 @@ BRANCHES = [
     "count = 0\n{new} = {b} * 1.0\nwhile count < 4 and np.sum({new}) < {t}:\n    {new} = {new} + 0.1 * {arm}\n    count = count + 1",
 ]  # fmt: skip
 
+#: what a loop asks in each turn, of arrays {u}, {q}, a number {s} and the number {n} of turns so far; and which of them it may not change
+HEADS = [
+    ("while np.max(np.abs({u})) > {t} and {n} < {k}:", ""),
+    ("while {n} < {k} and np.sum(np.abs({u})) > {t}:", ""),
+    ("while {n} < {k} and ({s} > {t} or np.abs({u}.ravel()[0]) > {t}):", ""),
+    ("while not np.all(np.abs({u}) < {t}):\n    {u} = {c} * {u} / (1.0 + np.abs({e}))", "u"),
+    ("while {s} > {t}:\n    {s} = {s} * {c} / (1.0 + np.max(np.abs({u})))", "s"),
+    ("while True:\n    if {n} > {k}:\n        break\n    if np.max(np.abs({u})) < {t}:\n        break", ""),
+    ("for i{n} in range({k}):\n    if np.max(np.abs({u})) < {t}:\n        break", ""),
+    ("for h in [0.5, 0.7, 0.9, 0.6, 0.8, 0.5, 0.4]:\n    {u} = {u} * h\n    if np.sum(np.abs({u})) < {t}:\n        break", ""),
+]
+#: lines of a turn by what they change; {e} is an expression of {u} and {q}, {c} a number below 1
+TURNS = {
+    "u": [
+        "{u} = {c} * {u} + 0.3 * ({e}) / (1.0 + np.abs({e}))",
+        "{u} = {c} * {u}",
+        "{u} = {u} - 0.5 * {u} / (1.0 + {s} * {s})",
+        "{u} *= {c}",
+        "{u} = {u} * 1.0\n{u}[0] = 0.5 * {u}[-1] + 0.1 * {s}",
+        "{u} = {u} * (1.0 - 0.5 / ({n} + 1))",
+        "if np.max(np.abs({u})) > {t}:\n    {u} = {u} * 0.5\nelse:\n    {u} = {c} * {u} + 0.1 * {q}",
+        "if {s} > {t}:\n    {u} = {c} * {u} + 0.1 * ({e}) / (1.0 + np.abs({e}))",
+        "m = np.abs({u}) > {t}\n{u} = {u} * 1.0\n{u}[m] = {u}[m] * 0.5 + 0.01",
+        "{u} = np.where(np.abs({u}) > {t}, 0.5 * {u}, {c} * {q} / (1.0 + np.abs({q})))",
+    ],
+    "q": [
+        "{q} = 0.5 * {q} + 0.3 * {u}",
+        "{q} = {q} + 0.1 * ({e}) / (1.0 + np.abs({e}))",
+        "if {n} % 2:\n    {q} = {q} * 0.5 + {s} * 0.01",
+        "{q} = {q} * 1.0\n{q}[-1] += 0.1 * np.sum({u})",
+        "{q} = {q} * 1.0\nnp.add.at({q}, [0, -1, 0], 0.1 * {u}[0])",
+        "m = np.abs({u}) < {t}\n{q} = {q} * 1.0\n{q}[m] = {u}[m] * {c}",
+        "old, {q} = {q}, 0.4 * {q} + 0.1 * {u}\nif np.max(np.abs({q} - old)) < 0.02:\n    {q} = {q} * {c}",
+    ],
+    "s": [
+        "{s} = 0.7 * {s} + 0.1 * np.max(np.abs({u}))",
+        "{s} = min({s}, np.sum(np.abs({q}))) * 0.9",
+        "{s} = {s} + 0.1 * np.sum(np.abs({u})[np.abs({u}) > {t}])",
+        "{s} = {s} * 0.5 if {s} > {t} else {s} + 0.05",
+        "{s} = 0.6 * {s} + [0.1, 0.2, 0.4][int(3.0 * np.max(np.abs({u}))) % 3]",
+    ],
+    "exit": [
+        "if np.sum(np.abs({u})) < {t}:\n    break",
+        "if {s} < 0.1 * {t}:\n    {s} = {s} + 0.5\n    break",
+        "if np.max(np.abs({q})) > {t}:\n    {q} = 0.5 * {q}\n    continue",
+        "if np.max(np.abs({u})) < 0.5 * {t}:\n    return {u} * 0.5, {q}, {s} + 1.0",
+    ],
+}
+
 MAKERS = {"arithmetic": ARITHMETIC, "real": REAL, "library": LIBRARY, "real library": REAL_LIBRARY, "masks": MASKS}
-OF_COMPLEX = ("arithmetic", "library", "branches")
+OF_COMPLEX = ("arithmetic", "library", "branches", "loops")
 
 
 class Branching(Program):
@@ -191,8 +243,8 @@ class Branching(Program):
         weights = {makers: weight for makers, weight in self.weights.items() if real or makers in OF_COMPLEX}
         makers = str(r.choice(list(weights), p=np.array(list(weights.values())) / sum(weights.values())))
         new = f"v{made}"
-        if makers == "branches":
-            return self.branch(a, v, b, w, new, real)
+        if makers in ("branches", "loops"):
+            return (self.branch if makers == "branches" else self.looped)(a, v, b, w, new, real)
         line = MAKERS[makers][r.integers(len(MAKERS[makers]))](r, a, v, b, w)
         return line.replace("{new}", new) if "{new}" in line else f"{new} = {line}"
 
@@ -217,6 +269,52 @@ class Branching(Program):
         n = max(between(r, [float(np.max(np.abs(space[a]))) for space in spaces]), 0.05)
         return text.format(a=a, b=b, new=new, s=f"{s:.9f}", t=f"{t:.9f}", n=f"{n:.9f}")
 
+    def looped(self, a, v, b, w, new, real):
+        """Return a line that makes a loop, in a function of its own or not."""
+        names = {"u": new, "q": f"{new}q", "s": f"{new}s", "n": "n0"}
+        space = self.space(None) | {"u": v, "q": w}
+        own = bool(self.rng.random() < 0.4)
+        text = self.loop(space, dict.fromkeys("uqs", 0) | {k: k for k in "uqs"} | {"n": "n0"} if own else names, real, own)
+        start = f"{a} * 1.0, {b} * 0.9, np.max(np.abs({a}))"
+        if not own:
+            return "{u}, {q}, {s} = {start}\n".format(**names, start=start) + text
+        inner = indented(f"{text}\nreturn u, q, s")
+        return "def part(u, q, s):\n{inner}\n{u}, {q}, {s} = part({start})".format(**names, start=start, inner=inner)
+
+    def loop(self, space, names, real, own, depth=0):
+        """Return the text of a loop over the variables of these names."""
+        r, u, q, s, n = self.rng, *(names[k] for k in "uqsn")
+        arms = ARITHMETIC + LIBRARY + (REAL + REAL_LIBRARY if real else [])
+        scale = float(np.max(np.abs(space["u"])))
+
+        def expression():
+            """Return one of the same shape."""
+            while True:
+                text = arms[r.integers(len(arms))](r, "u", space["u"], "q", space["q"])
+                with suppress(Exception), warnings.catch_warnings(), np.errstate(all="ignore"):
+                    warnings.simplefilter("error")
+                    if np.shape(eval(text, dict(space))) == np.shape(space["u"]):
+                        return re.sub(r"\b[uq]\b", lambda m: names[m[0]], text)
+
+        def filled(text):
+            numbers = {"t": f"{scale * r.uniform(0.02, 0.9):.9f}", "c": f"{r.uniform(0.5, 0.95):.3f}", "k": int(r.choice([3, 6, 11]))}
+            return text.format(**names, **numbers, e=expression() if "{e}" in text else "")
+
+        head, fixed = HEADS[r.integers(len(HEADS))]
+        pure = n not in filled(head) and "for" not in head
+        lines = []
+        for _ in range(r.integers(1, 4)):
+            kind = str(r.choice(["u", "q", "s", "exit"], p=[0.4, 0.25, 0.2, 0.15]))
+            some = [line for line in TURNS[kind] if (own or "return" not in line) and not (pure and "continue" in line)]
+            lines += [filled(some[r.integers(len(some))])] * (kind != fixed)
+        if not depth and r.random() < 0.3:
+            inner = self.loop(space, names | {"u": "y", "n": "n1"}, real, own, 1)
+            lines += [f"y = {u} * 1.5\n{inner}\n{q} = 0.5 * {q} + 0.2 * y"] * (fixed != "s")
+        text = f"{n} = 0\n{filled(head)}\n" + indented("\n".join([f"{n} += 1", *lines]))
+        if r.random() < 0.2:
+            text += f"\nelse:\n    {s} = {s} + 0.25"
+        return text + f"\n{s} = {s} + {n}" * bool(r.random() < 0.2)
+
     def fits(self, v):
         return isinstance(v, np.ndarray | np.generic) and 0 < np.size(v) < 100
 
@@ -227,6 +325,22 @@ class Branching(Program):
 
     def __str__(self):
         return "\n".join([f"# seed {self.seed}: x of shape {self.shape}, {self.dtype}", *self.lines])
+
+
+class Looping(Branching):
+    """A random program whose loops end by tests; its arguments are of several sizes."""
+
+    weights: ClassVar = {"arithmetic": 2, "library": 1, "branches": 1, "real": 1, "real library": 1, "masks": 1, "loops": 5}
+
+    def grow(self, count):
+        super().grow(1 + count % 3)
+
+    def argument(self, dtype=None, k=0):
+        return super().argument(dtype, k) * np.array([1.0, 0.3, 3.0, 9.0][k % 4]).astype(dtype or self.dtype)[()]
+
+
+def indented(text):
+    return "\n".join(f"    {line}" for line in text.split("\n"))
 
 
 def close(a, b, rtol):

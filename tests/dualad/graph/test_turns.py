@@ -418,3 +418,21 @@ def test_loops_compile_with_the_values_of_numpy():
         grad = checkpoint.grad(lambda *at, f=fast: sum(np.sum(1.0 * out) for out in optree.tree_leaves(f(*at))), argnums=(0, 1))
         plain = checkpoint.grad(lambda *at, f=f: sum(np.sum(1.0 * out) for out in optree.tree_leaves(f(*at))), argnums=(0, 1))
         np.testing.assert_allclose(grad(3.0, 9.0), plain(3.0, 9.0), rtol=1e-10)
+
+
+def test_a_loop_that_may_be_left_is_told_from_the_constants_around_it():
+    def damped(a, x):
+        n = 0
+        while n < 7 and abs(x) > 0.08:
+            n += 1
+            x = 0.5 * x + 0.3 * (x + 0.5 * a) / (1.0 + abs(x + 0.5 * a))
+            last, a = a, 0.4 * a + 0.1 * x
+            if abs(a - last) < 0.02:
+                a = a * 0.8
+        return a * x
+
+    for y in (0.9, -0.83, 0.41, 0.17):
+        fast = jit(damped, backend="numpy")
+        assert same(fast(0.9 * y, y), damped(0.9 * y, y))
+        gradients = [checkpoint.grad(f, argnums=(0, 1))(0.9 * y, y) for f in (fast, damped)]
+        np.testing.assert_allclose(*gradients, rtol=1e-12)
