@@ -363,7 +363,8 @@ class Stepper:
         except Exception as error:
             warnings.warn(f"chain: LLVM failed on {self.name}, whose steps are made one by one instead: {error!r}", stacklevel=6)
             known = self.compiled.of_chains
-            known.update({key: (NoLoopForm("LLVM failed"), None) for key, made in known.items() if type(made) is tuple and made[0] is loops})
+            keys = [key for key, made in known.items() if isinstance(made, tuple) and made[0] is loops]
+            known.update(dict.fromkeys(keys, (NoLoopForm("LLVM failed"), None)))
             raise NotCompiled("LLVM failed") from error
         self.compiling = perf_counter() - started
 
