@@ -66,7 +66,7 @@ def apply(fn, args, kwargs):
             args, kwargs = row.canonical(args, kwargs)
         elif not row.trusted:
             args, kwargs = bound(row, args, kwargs)
-        args = numbers(args)
+        args = numbers(args, lists=True)
         top = highest(args)
         if top is None:
             return apply_by_keyword(row, args, kwargs)
@@ -411,10 +411,11 @@ def strengthen(values, args):
     return True
 
 
-def numbers(args):
-    """Return arguments with object arrays among them as arrays of numbers."""
+def numbers(args, lists=False):
+    """Return arguments with object arrays, and `lists` with traced values, among them as arrays of numbers."""
     for arg in args:
-        if type(arg) is np.ndarray and arg.dtype.char == "O":
+        kind = type(arg)
+        if (kind is np.ndarray and arg.dtype.char == "O") or (lists and kind is list):
             return tuple(map(packed, args))
     return args
 

@@ -14,7 +14,7 @@ from .names import np
 def positional(args, kwargs):
     """Turn ``join(arrays, axis)`` into ``join(*arrays, axis=axis)``."""
     arrays, *axis = args
-    return tuple(arrays), {**kwargs, **({"axis": axis[0]} if axis else {})}
+    return tuple([list(a) if type(a) is tuple else a for a in arrays]), {**kwargs, **({"axis": axis[0]} if axis else {})}
 
 
 def variadic(fn):

@@ -205,3 +205,26 @@ def test_dualad_array():
     assert type(dualad.array([1, 2])) is np.ndarray
     assert dualad.array(3.0) == 3.0
     np.testing.assert_array_equal(jvp(lambda x: dualad.array([x, 2 * x]), (V,), (V,))[1], [V, 2 * V])
+
+
+LISTS = {
+    "ghost cells": lambda x: np.concatenate(([2.0 * x[1]], x, (x[-1],))),
+    "hstack": lambda x: np.hstack((x, [x[0] * x[1], 3.0])),
+    "stack": lambda x: np.stack([[x[0], 1.0], [x[1], x[2]], x[:2]]),
+    "where": lambda x: np.where([True, False, True], [x[0], 1.0, x[1]], x),
+    "outer": lambda x: np.outer([x[0], 1.0], x),
+    "dot": lambda x: np.dot([x[0], x[1], 1.0], x),
+    "a matrix": lambda x: np.linalg.solve([[x[0], 1.0], [0.5, x[1]]], x[:2]),
+    "einsum": lambda x: np.einsum("i,j->ij", [x[0], 1.0], x),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_of_traced_numbers_beside_traced_arrays(name):
+    f, x, t = LISTS[name], np.array([0.7, 1.3, 2.1]), np.array([0.2, -0.4, 1.0])
+    value, tangent = jvp(f, (x,), (t,))
+    np.testing.assert_array_equal(value, f(x))
+    assert value.dtype == tangent.dtype == float
+    np.testing.assert_allclose(tangent, (f(x + 1e-6 * t) - f(x - 1e-6 * t)) / 2e-6, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(np.dot(reverse_jacobian(f)(x), t), tangent, rtol=1e-13)
+    np.testing.assert_allclose(dualad.jit(reverse_jacobian(f), backend="numpy")(x) @ t, tangent, rtol=1e-13)
