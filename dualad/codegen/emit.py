@@ -94,7 +94,12 @@ class Source:
 
 
 def emit(
-    plan: Plan, others: Mapping[type, Callable] = MappingProxyType({}), prefix: str = "", returns: bool = False, joins: bool = False
+    plan: Plan,
+    others: Mapping[type, Callable] = MappingProxyType({}),
+    prefix: str = "",
+    returns: bool = False,
+    joins: bool = False,
+    depth: int = 0,
 ) -> Source:
     """Return the module of a plan; `others` say how steps that are no parts are emitted, by their form: what is called has no entry.
 
@@ -104,7 +109,7 @@ def emit(
     buffers = Names(plan)
     functions: dict[int, Function] = {}
     for k, step in enumerate(plan.steps):
-        function = Function(plan, buffers, f"{prefix}part{len(functions)}")
+        function = Function(plan, buffers, f"{prefix}part{len(functions)}", depth)
         if isinstance(step, Part):
             functions[k] = function
             for nest in step.nests:

@@ -6,6 +6,7 @@ in the results. Where threads share nests of a turn, the function is not compile
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -42,7 +43,7 @@ from ..loops.threads import in_blocks
 from ..rules.calling import public_name
 from .build import literal, row_of, variable
 from .emit import emit
-from .function import BLOCK, Function, is_number
+from .function import BLOCK, Function, is_called, is_number
 
 __all__ = ["STEPS", "Unit"]
 
@@ -59,7 +60,11 @@ class Unit:
     work, constants : the arrays that the statements work in, and read; `arrays` are the contents of the latter.
     """
 
-    def __init__(self, program: Program, prefix: str, blocks: bool = False, adding: Iterable[int] = (), fuses: bool = False):
+    def __init__(
+        self, program: Program, prefix: str, blocks: bool = False, adding: Iterable[int] = (), fuses: bool = False, depth: int = 0
+    ):
+        if is_called(depth):
+            prefix = f"deep{hashlib.sha256(prefix.encode()).hexdigest()[:12]}_"  # LLVM cuts names of more than 1024 letters
         self.program, self.prefix = program, prefix
         made = plan(program, inside=True)
         made.fuses = fuses
@@ -67,7 +72,7 @@ class Unit:
         self.added = [i for i, node in nodes.items() if node.shape and adds(made, node)]
         made.adding.update(nodes[i] for i in self.added)
         self.plan = in_blocks(made) if blocks else made
-        self.source = emit(self.plan, STEPS, prefix, returns=not blocks)  # Python, which may run blocks, gets no numbers
+        self.source = emit(self.plan, STEPS, prefix, returns=not blocks, depth=depth)  # Python, which may run blocks, gets no numbers
         self.module = self.source.module
         self.driven = bool(self.source.driven or (self.source.blocks and self.source.shared))
         for k, step in enumerate(self.plan.steps):
@@ -175,7 +180,7 @@ def emit_loop(function: Function, step: Node) -> None:
     """Emit the function of a loop; a body that calls functions raises `NoLoopForm`."""
     operation = step.form.operation
     loop = operation.fn
-    unit = Unit(loop.body, f"{function.title}_", function.plan.blocks, fuses=function.plan.fuses)
+    unit = Unit(loop.body, f"{function.title}_", function.plan.blocks, fuses=function.plan.fuses, depth=function.depth + 1)
     results = [function.plan.nodes[out] for out in operation.outputs]
     carried, stacks, params = loop.split(step.form.operands)
     _, *values = loop.body.inputs
@@ -232,7 +237,7 @@ def emit_branch(function: Function, step: Node) -> None:
     given = [array_of(function, node) if node.shape else number_of(function, node) for node in operands]
     arms = []
     for name, body in branch.bodies.items():
-        unit = Unit(body, f"{function.title}_{name}_", fuses=function.plan.fuses)
+        unit = Unit(body, f"{function.title}_{name}_", fuses=function.plan.fuses, depth=function.depth + 1)
         statements = unit.statements(given, targets, results)
         name_others(function, unit)
         arms.append((unit, tuple(statements)))

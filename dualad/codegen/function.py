@@ -14,7 +14,7 @@ from ..loops.forms import Buffer, Made, Node, NoLoopForm, Reduce, Scatter
 from ..loops.fuse import Nest, Plan, memory_of
 from ..loops.inline import Expression, Pull, factors
 from ..loops.nests import below, boxes_of, cuts_of, flattens, is_angle, jam, jams, lanes_of, slab_axis
-from ..support.costs import JAMMED_STEPS
+from ..support.costs import CALLED_DEPTH, JAMMED_STEPS
 from .body import LARGE, Body, around, each_row, started, table_row
 from .build import BLOCK_HIGH, BLOCK_LOW, PARTIAL, PARTS_OF, array, bounds, combined, in_block, least, literal, neutral, row_of
 from .merge import merged
@@ -55,10 +55,10 @@ def is_number(node):
 
 
 class Function:
-    """One emitted function: the nests of a part."""
+    """One emitted function: the nests of a part, which stand in the bodies of `depth` branches and loops."""
 
-    def __init__(self, plan: Plan, names: Names, title: str):
-        self.plan, self.buffers, self.title = plan, names, title
+    def __init__(self, plan: Plan, names: Names, title: str, depth: int = 0):
+        self.plan, self.buffers, self.title, self.depth = plan, names, title, depth
         self.names: dict = {}  # of expressions outside of all loops
         self.lasting: dict = {}
         self.statements: list = []  # a store into an array is (root, index, value): it is made if somebody reads that
@@ -397,8 +397,14 @@ class Function:
         body = [Store(self.buffer(s[0]), *s[1:]) if isinstance(s, tuple) else s for s in statements]
         parameters = [self.buffers.variable(node) for node in self.parameters if self.returned is None or node not in self.returned]
         driven = self.driven is not None
-        function = ir.Function(self.title, (*parameters, *([BLOCK] if self.rows else [])), tuple(body), inlined=not driven, driven=driven)
+        parameters += [BLOCK] if self.rows else []
+        function = ir.Function(self.title, tuple(parameters), tuple(body), inlined=not (driven or is_called(self.depth)), driven=driven)
         return [*self.before, *self.tables, function]
+
+
+def is_called(depth):
+    """Return whether functions in so many bodies are called, not copied to where they are called."""
+    return depth > 0 and depth % CALLED_DEPTH == 0
 
 
 BLOCK = Var("block", "int64")

@@ -18,6 +18,7 @@ pytest.importorskip("llvmlite")
 from checkpoint import grad, vjp
 from dualad import jit, jvp
 from dualad.codegen.emit import HEADER, emit
+from dualad.codegen.fragments import STEPS
 from dualad.codegen.machine import (
     FUSES,
     assembly,
@@ -440,3 +441,17 @@ def test_what_would_be_compiled_for_long_is_refused_by_its_line(monkeypatch):
 def test_numbers_that_are_gathered_are_written_out():
     native = agrees(lambda *xs: np.stack(xs), *np.linspace(-1.0, 2.0, 300).tolist())
     assert native.emitted.nests == 0 and "choose" not in native.source.partition("def part0")[2]
+
+
+def test_branches_deep_in_each_other_are_functions_that_are_called():
+    """What is copied to its caller takes LLVM more than in proportion to its depth; and it cuts names of more than 1024 letters."""
+    space: dict = {}
+    tests = [f"    x = x * {1 + k / 100}\n    if x > {k + 9}:\n        return x + {k}" for k in range(24)]
+    exec("\n".join(["def f(x):", *tests, "    return x"]), space)
+    f = space["f"]
+    fast = jit(f, backend="numpy")
+    assert fast(0.5) == f(0.5)
+    (entry,) = fast.entries.values()
+    functions = emit(plan(entry.compiled.program), STEPS).module.parts
+    assert 2 <= sum(not function.inlined for function in functions) <= 4 and len(functions) > 24
+    assert max(len(function.name) for function in functions) < 200
