@@ -238,7 +238,7 @@ class Body:
             return number(lanes)
         self.lanes = lanes
         low, high = self.box[-1]
-        left = 0 if self.function.rows and self.depth == 1 else (high - low) % lanes  # of the part of a block it is not known
+        left = 0 if self.function.blocks and self.depth == 1 else (high - low) % lanes  # of the part of a block it is not known
         return Lane(self.index[-1], lanes, high - low - left if left else None)
 
 

@@ -5,7 +5,7 @@ steps the result is in the first of them, else in the second. ``fill`` puts the 
 does not write, into one buffer, over which ``pull`` runs the pullbacks backwards. They call the parts of the programs of a step and of
 its pullback; nothing is allocated a step. With a predicate, ``advance`` asks it before each step but the first. A step, or a predicate,
 that takes a path not yet seen (its output `left`) ends the loop, and the state before it stays. ``end`` takes the k at which a loop ended,
-``~k`` where step k left. Where threads share nests of a step, Python runs them.
+``~k`` where step k left.
 
 ==========  ==========================================================================================
 ``s t w``   state: the leaves, and two buffers for them (all arrays; numbers are arrays without axes)
@@ -29,12 +29,11 @@ from ..ir.nodes import Assign, Fill, For, Function, If, Load, Module, Store, Var
 from ..ir.values import Value, op, unwrapped
 from ..ir.verify import checking, verify
 from ..loops.forms import NoLoopForm
-from ..loops.threads import runner
 from ..rules.kinds import row_says
 from .build import array, row_of, variable
 from .emit import text_of
 from .fragments import Unit
-from .native import compiled, driven, parts_of, too_long
+from .native import compiled, too_long
 
 __all__ = ["ChainKernels", "emit_advance", "emit_pull"]
 
@@ -46,7 +45,7 @@ class ChainKernels:
     ----------
     source : the emitted module as Python.
     functions : the functions; compiled ones are attributes of the same name.
-    threads : how many run the parts in blocks.
+    threads : how many share nests in blocks; None where there are none.
     shares : the positions of the parameters that have a share.
     in_python : what Python is called for, and why.
     """
@@ -69,12 +68,8 @@ class ChainKernels:
         """Compile the functions, or load their machine code."""
         if checking():
             verify(self.module)
-        run = runner(self.threads) if self.units[0].driven else None
-        parts: dict = {}
-        for unit in self.units if run else []:
-            parts |= parts_of(unit.source, self.module, run)
         for name in (function.name for function in self.functions):
-            setattr(self, name, driven(self.module, name, parts, run) if run else compiled(self.module, name))
+            setattr(self, name, compiled(self.module, name, threads=self.threads or 1))
         self.compiled = True
 
 
@@ -156,14 +151,6 @@ def leaves(left):
     return left[0] if left[0].dtype == "bool" else op("not_equal", left[0], number(0))
 
 
-def settled(units: list[Unit], threads: int | None) -> bool:
-    """Return whether Python runs the loops of these units, as it does if threads share those of one."""
-    by_python = any(unit.source.driven or (unit.driven and threads != 1) for unit in units)
-    for unit in units:
-        unit.driven = by_python
-    return by_python
-
-
 def emit_advance(step: Routine, until: Routine | None = None, threads: int | None = None) -> ChainKernels:
     """Return the loops that make steps; with a predicate of k and the first leaves of the state, they end where it comes true.
 
@@ -172,7 +159,6 @@ def emit_advance(step: Routine, until: Routine | None = None, threads: int | Non
     roles = Roles(step, threads)
     s, t, w, p = roles.s, roles.t, roles.w, roles.p
     units = [roles.unit, *([] if until is None else [Unit(until.program, "until_", threads is not None)])]
-    by_python = settled(units, threads)
     counted = [] if until is None else [assign(reached, unwrapped(K + 1))]
     made = roles.step(s.names, t.arrays, [*s.swap(t, w), *counted])
     if until is not None:  # the IR has no break
@@ -191,7 +177,7 @@ def emit_advance(step: Routine, until: Routine | None = None, threads: int | Non
         *s.store(t, w),
         Store(end, (), reached),
     ]
-    return ChainKernels(units, [Function("advance", tuple(given), tuple(statements), driven=by_python)], threads)
+    return ChainKernels(units, [Function("advance", tuple(given), tuple(statements))], threads)
 
 
 def emit_pull(step: Routine, pull: Routine, threads: int | None = None) -> ChainKernels:
@@ -202,7 +188,6 @@ def emit_pull(step: Routine, pull: Routine, threads: int | None = None) -> Chain
     fuses = not (roles.left or chooses(pull.program))
     unit = Unit(pull.program, "pull_", threads is not None, range(first_sum, len(pull.program.outputs)), fuses)
     shares = [i for i in range(len(pull.outputs[2])) if first_sum + i not in unit.added]
-    by_python = settled([roles.unit, unit], threads)
     s, b, c, u, p, o = roles.s, roles.b, roles.c, roles.u, roles.p, roles.o
     g, h = (Group(letter, pull.inputs[4]) for letter in "gh")
     d, e = Group("d", pull.inputs[5], 1), Group("e", pull.outputs[1], 1)
@@ -234,7 +219,6 @@ def emit_pull(step: Routine, pull: Routine, threads: int | None = None) -> Chain
             For(k, k0, unwrapped(K1 - 1), (assign(j, unwrapped(K - K0)), *made)),
             Store(end, (), reached),
         ),
-        driven=by_python,
     )
     turn = (*first, If(unwrapped(K > K0), tuple(before)), *pulled, *sums, *g.swap(h, h))
     pulling = Function(
@@ -246,7 +230,6 @@ def emit_pull(step: Routine, pull: Routine, threads: int | None = None) -> Chain
             *g.store(g, h),
             *q.store(q),
         ),
-        driven=by_python,
     )
     loops = ChainKernels([roles.unit, unit], [fill, pulling], threads)
     loops.shares = shares

@@ -10,14 +10,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 from ..ir import nodes as ir
 from ..ir.nodes import Call, Do, Module
 from ..ir.to_python import module_text
 from ..loops.forms import Node, NoLoopForm
 from ..loops.fuse import Part, Plan, additions, memory_of
-from ..support.costs import SHARED_ADDITIONS
 from ..support.forks import cached_property
 from .function import Function, Names
 
@@ -41,12 +39,13 @@ from dualad.codegen.scalars import (
 )
 '''
 LOOPS = "from dualad.support.ufunc_loops import call_loop\n"
+BLOCKS = "from dualad.loops.threads import run, thread\n"
 
 
 def text_of(module: Module) -> str:
     """Return the source of a module, which Python runs."""
     text = module_text(module)
-    return f"{HEADER}{LOOPS if 'call_loop(' in text else ''}\n\n{text}"
+    return f"{HEADER}{LOOPS if 'call_loop(' in text else ''}{BLOCKS if ' run(' in text else ''}\n\n{text}"
 
 
 @dataclass
@@ -61,8 +60,6 @@ class Source:
     names : the name of each buffer.
     constants : the nodes of constant arrays, ``c0``, ``c1``, ...
     nests : how many loop nests there are.
-    blocks : for each part that runs in blocks, how many there are; its function takes the number of one.
-    driven : for each loop that Python runs, the unit (see `units`) of its turns.
     additions : about how many additions it all takes.
     in_python : what Python is called for, and why.
     returned : the nodes of the numbers that the only function returns; None where functions store what they compute.
@@ -75,17 +72,10 @@ class Source:
     names: dict[Node, str]
     constants: list[Node]
     nests: int
-    blocks: dict[int, int]
-    driven: dict[int, Any]
     additions: float
     in_python: list[str]
     returned: list[Node] | None
     joined: bool
-
-    @property
-    def shared(self):
-        """Whether blocks take so long that threads share them."""
-        return self.additions >= SHARED_ADDITIONS * len(self.blocks)
 
     @cached_property
     def text(self):
@@ -104,7 +94,7 @@ def emit(
     """Return the module of a plan; `others` say how steps that are no parts are emitted, by their form: what is called has no entry.
 
     The names of functions begin with `prefix`; one that is alone, and computes numbers from numbers, `returns` them if it is told to. Where
-    nothing is called or shared by threads, a function that `joins` them calls all in their order, and is the only part.
+    nothing is called, a function that `joins` them calls all in their order, and is the only part.
     """
     buffers = Names(plan)
     functions: dict[int, Function] = {}
@@ -127,11 +117,8 @@ def emit(
         needed.update(function.used)
     returns = returns and [type(step) for step in plan.steps] == [Part]
     module = Module(tuple(part for function in functions.values() for part in function.finished(needed, returns)))
-    first = {k: step.nests[0] for k, step in enumerate(plan.steps) if isinstance(step, Part)}
-    blocks = {k: -(-nest.shape[0] // nest.rows) for k, nest in first.items() if nest.rows}
-    driven = {k: function.driven for k, function in functions.items() if function.driven}
     parts = {k: function.parameters for k, function in functions.items()}
-    joined = joins and len(functions) == len(plan.steps) > 1 and not blocks and not driven
+    joined = joins and len(functions) == len(plan.steps) > 1
     if joined:
         parts = {0: list(dict.fromkeys(node for nodes in parts.values() for node in nodes))}
         calls = tuple(Do(Call(one.title, tuple(map(buffers.variable, one.parameters)), None)) for one in functions.values())
@@ -143,8 +130,6 @@ def emit(
         names={node: variable.name for node, variable in buffers.variables.items()},
         constants=buffers.constants,
         nests=sum(function.loops_emitted for function in functions.values()),
-        blocks=blocks,
-        driven=driven,
         additions=additions(plan.outputs) + sum(function.additions for function in functions.values()),
         in_python=list(dict.fromkeys(call for function in functions.values() for call in function.in_python)),
         returned=functions[0].returned if returns else None,

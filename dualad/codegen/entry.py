@@ -20,6 +20,7 @@ import numpy as np
 from ..ir.nodes import ArrayType, Type, Var
 from ..ir.values import PART, arithmetic_dtype
 from .llvm import number_type
+from .team import PLACES
 
 __all__ = ["OBJECTS", "PYTHON", "code_of_enter", "code_of_slots", "entered", "immortal", "otherwise_laid_out", "places_in_slots"]
 
@@ -391,7 +392,8 @@ def code_of_slots(function, parameters: tuple[Var, ...], constants: frozenset[in
     """Return the LLVM code of ``slots(values) -> status``, which calls a function with what stands in slots of 8 bytes.
 
     The positions in `constants` are no arguments; they are found under names of their own. DIGEST stands in all names. What is in the
-    `frame`, by name, the function takes out of the slots itself.
+    `frame`, by name, the function takes out of the slots itself. A function that shares nests has the team in a slot after the others;
+    it, and the number of the thread, stand behind the status.
     """
     declared = [f"@constant_DIGEST_{i} = external global i8" for i in sorted(constants)]
     passed, slots, place = ["ptr %status", *(["ptr %values"] if frame else [])], ["  %status = alloca i64", "  store i64 0, ptr %status"], 0
@@ -403,8 +405,26 @@ def code_of_slots(function, parameters: tuple[Var, ...], constants: frozenset[in
             slots += from_slots(i, place, parameter.type)
             passed.append(f"{'ptr' if isinstance(parameter.type, ArrayType) else number_type(parameter.dtype)} %n{i}")
         place += slots_of(parameter.type)
-    slots += [f"  call {function.result} @{function.name}({', '.join(passed)})", "  %code = load i64, ptr %status", "  ret i64 %code"]
+    call = f"  call {function.result} @{function.name}({', '.join(passed)})"
+    if function.shares:
+        slots[:1] = ["  %status = alloca [3 x i64]"]
+        call = SHARING.format(place=place, call=call, RUNNING=PLACES["RUNNING"])
+    slots += [call, "  %code = load i64, ptr %status", "  ret i64 %code"]
     return "\n".join([*declared, "define i64 @slots_DIGEST(ptr %values) {", *slots, "}"])
+
+
+#: a call of a function that shares nests, whose helpers stay meanwhile
+SHARING = """\
+  %team.slot = getelementptr i64, ptr %values, i64 {place}
+  %team = load ptr, ptr %team.slot
+  %team.at = getelementptr i64, ptr %status, i64 1
+  store ptr %team, ptr %team.at
+  %thread.at = getelementptr i64, ptr %status, i64 2
+  store i64 0, ptr %thread.at
+  %running = getelementptr i64, ptr %team, i64 {RUNNING}
+  %begun = atomicrmw add ptr %running, i64 1 seq_cst
+{call}
+  %ended = atomicrmw sub ptr %running, i64 1 seq_cst"""
 
 
 def from_slots(i, place, kind):

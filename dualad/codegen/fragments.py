@@ -1,7 +1,7 @@
 """Units: programs as statements of a loop; and the emission of loops (`repeat`), whose turns are such statements.
 
 A loop is one function of all turns, with two buffers for what is carried, which change places. After the last turn, what is carried stands
-in the results. Where threads share nests of a turn, the function is not compiled: it is `driven` by Python, which calls compiled parts.
+in the results.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from ..loops.threads import in_blocks
 from ..rules.calling import public_name
 from .build import literal, row_of, variable
 from .emit import emit
-from .function import BLOCK, Function, is_called, is_number
+from .function import Function, is_called, is_number
 
 __all__ = ["STEPS", "Unit"]
 
@@ -54,7 +54,6 @@ class Unit:
     Attributes
     ----------
     module : the functions of its parts, whose names begin with `prefix`.
-    driven : whether Python runs the loop; to be settled before the statements are asked for, for all units of one loop alike.
     fuses : whether products are not rounded before they are added.
     added : the positions of those among the outputs `adding` that are added to what their targets hold.
     work, constants : the arrays that the statements work in, and read; `arrays` are the contents of the latter.
@@ -72,9 +71,8 @@ class Unit:
         self.added = [i for i, node in nodes.items() if node.shape and adds(made, node)]
         made.adding.update(nodes[i] for i in self.added)
         self.plan = in_blocks(made) if blocks else made
-        self.source = emit(self.plan, STEPS, prefix, returns=not blocks, depth=depth)  # Python, which may run blocks, gets no numbers
+        self.source = emit(self.plan, STEPS, prefix, returns=True, depth=depth)
         self.module = self.source.module
-        self.driven = bool(self.source.driven or (self.source.blocks and self.source.shared))
         for k, step in enumerate(self.plan.steps):
             if k not in self.source.parts:
                 raise NoLoopForm(f"it calls {told(step.form)}")
@@ -110,12 +108,7 @@ class Unit:
         for k, function in self.source.parts.items():
             given = tuple(self.argument(node, names, inputs) for node in function if node not in returned)
             call = Call(self.source.functions[k], given, tuple(result.dtype for result in results) or None)
-            blocks = self.source.blocks.get(k)
-            if blocks is not None and not self.driven:  # the same blocks, so the same bits
-                call = Call(call.function, (*given, BLOCK), None)
-                statements.append(For(BLOCK, number(0), number(blocks), (Do(call),)))
-            else:
-                statements.append(Assign(results, (call,)) if results else Do(call, blocks))
+            statements.append(Assign(results, (call,)) if results else Do(call))
         seen = [(target, self.seen(node, value, names, inputs)) for target, node, value in rest]
         statements += [Fill(target, x) for (target, x), (*_, value) in zip(seen, rest, strict=True) if value.shape]
         numbers = [pair for pair, (*_, value) in zip(seen, rest, strict=True) if not value.shape]
@@ -225,7 +218,6 @@ def emit_loop(function: Function, step: Node) -> None:
     function.additions = loop.count * unit.source.additions
     function.in_python = unit.source.in_python
     function.before = [*unit.module.parts]
-    function.driven = unit if unit.driven else None
 
 
 def emit_branch(function: Function, step: Node) -> None:

@@ -75,8 +75,7 @@ class Function:
         self.parameters: list[Node] = []
         self.returned: list[Node] | None = None
         self.in_python: list[str] = []  # what Python is called for, and why
-        self.rows = 0  # of a nest in blocks
-        self.driven: Any = None  # the unit of a loop that Python runs
+        self.blocks: int | None = None  # how many the nest has
 
     # --- names ------------------------------------------------------------------------------------------------------------------
 
@@ -150,7 +149,7 @@ class Function:
     def loops(self, nest):
         """Emit roots over one index space: fast loops where it is large, and loops with conditions for the rest."""
         self.loops_emitted += 1
-        self.rows = nest.rows
+        self.blocks = -(-nest.shape[0] // nest.rows) if nest.rows else None
         whole = [(0, n) for n in nest.shape]
         trial = self.pull(whole)
         targets = self.targets(nest, trial, trial.own)
@@ -396,10 +395,11 @@ class Function:
             statements.append(Return(tuple(values[node] for node in results)))
         body = [Store(self.buffer(s[0]), *s[1:]) if isinstance(s, tuple) else s for s in statements]
         parameters = [self.buffers.variable(node) for node in self.parameters if self.returned is None or node not in self.returned]
-        driven = self.driven is not None
-        parameters += [BLOCK] if self.rows else []
-        function = ir.Function(self.title, tuple(parameters), tuple(body), inlined=not (driven or is_called(self.depth)), driven=driven)
-        return [*self.before, *self.tables, function]
+        made, inlined = [*self.before, *self.tables], not is_called(self.depth)
+        if self.blocks is not None:
+            made.append(ir.Function(f"{self.title}_block", (*parameters, BLOCK), tuple(body), inlined))
+            body = [ir.Do(Call(made[-1].name, tuple(parameters), None), self.blocks)]
+        return [*made, ir.Function(self.title, tuple(parameters), tuple(body), inlined)]
 
 
 def is_called(depth):

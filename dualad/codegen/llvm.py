@@ -82,6 +82,7 @@ class Writer:
         self.variables: dict[tuple, str] = {}
         self.count = 0
         self.loops = False
+        self.shares = False  # nests with a team of threads
         self.alone = False  # in a loop over what groups of lanes leave
 
     # --- lines ------------------------------------------------------------------------------------------------------------------

@@ -11,12 +11,13 @@ import numpy as np
 from llvmlite import binding
 
 from ..ir.frame import framed
-from ..ir.nodes import Module
+from ..ir.nodes import ArrayType, Module
 from ..loops.python_calls import guarded
 from ..support.costs import FRAMED_ARGUMENTS, LONG_CODE_BYTES
 from ..support.forks import compiler, held_across_forks
 from .cache import stored
 from .entry import OBJECTS, PYTHON, code_of_enter, code_of_slots, entered, immortal, places_in_slots
+from .team import WORDS, code_of_team, helped, idlers
 from .to_llvm import translated
 
 __all__ = ["FUSES", "assembly", "compiled"]
@@ -34,8 +35,11 @@ TUNING = {"speed_level": 2, "long_level": 1, "code_level": 3, "loop_vectorizatio
 made: dict[str, Callable] = {}
 
 
-def compiled(module: Module, name: str, constants: dict[int, np.ndarray] | None = None) -> Callable:
-    """Return a function of a module as machine code; arrays in place of parameters, by position, are no arguments of what is returned."""
+def compiled(module: Module, name: str, constants: dict[int, np.ndarray] | None = None, threads: int = 1) -> Callable:
+    """Return a function of a module as machine code, with which other `threads` share its blocks.
+
+    Arrays in place of parameters, by position, are no arguments of what is returned.
+    """
     constants = constants or {}
     with compiler():
         function, text = code(module, name, frozenset(constants))
@@ -45,9 +49,12 @@ def compiled(module: Module, name: str, constants: dict[int, np.ndarray] | None 
             for i, array in constants.items():
                 binding.add_symbol(f"constant_{digest}_{i}", immortal(array).ctypes.data)
             types = [parameter.type for i, parameter in enumerate(module.function(name).parameters) if i not in constants]
+            if function.shares:
+                types.append(TEAM)
+                binding.add_symbol("dualad_share", team()[0])
             found = entered(name, types, address("slots", text, digest), function.loops, enter)
             made[digest] = guarded(found) if "ufunc_python_" in text else found
-        return made[digest]
+        return helped(made[digest], threads, team()[1]) if function.shares else made[digest]
 
 
 def digest_of(text):
@@ -67,6 +74,20 @@ def enter():
     """Return the address of what Python calls to enter any function."""
     text = code_of_enter()
     return address("enter", text, digest_of(text))
+
+
+TEAM = ArrayType("int64", (WORDS,))
+
+
+@cache
+def team():
+    """Return the address of what shares blocks with a team, and the function of a team and the number of a thread that helps it."""
+    for name, function in idlers().items():
+        binding.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
+    text = code_of_team(binding.get_process_triple().partition("-")[0])
+    digest = digest_of(text)
+    share = address("share", text, digest)
+    return share, entered("help", [TEAM, "int64"], engine().get_function_address(f"help_{digest}"), True, enter)
 
 
 def code(module, name, constants=frozenset()):

@@ -6,21 +6,24 @@ puts into the lanes of vectors. A member's bits do not depend on the others, nor
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 
 import numpy as np
 
 from ..graph.program import Program, Value
 from ..graph.scan import Scan
 from ..graph.side_by_side import Separate, side_by_side
-from ..ir.nodes import For, Function, Var
-from ..loops.forms import NoLoopForm
-from ..loops.threads import runner
-from ..support.costs import LANES, MEMBERS_ADDITIONS, MEMBERS_ELEMENTS, MEMBERS_SIDE_BY_SIDE
-from .chain_kernels import ChainKernels, Group
+from ..ir.nodes import ArrayType, Call, Do, For, Function, Reshape, Row, Var
+from ..ir.values import Value as Number
+from ..ir.values import unwrapped
+from ..support.costs import LANES, MEMBERS_ADDITIONS, MEMBERS_ELEMENTS, MEMBERS_SIDE_BY_SIDE, THREAD_BLOCKS
+from .chain_kernels import ChainKernels, Group, assign
 from .fragments import Unit
+from .function import BLOCK
 
 __all__ = ["MemberKernels"]
+
+APART = 128  # bytes between what threads write
 
 
 class MemberKernels:
@@ -30,7 +33,7 @@ class MemberKernels:
     """
 
     def __init__(self, program: Program, examples: list, moving: tuple[bool, ...], threads: int | None):
-        self.threads, self.moving, self.beside = threads, moving, 1
+        self.threads, self.blocks, self.moving, self.beside = threads or 1, threads is not None, moving, 1
         self.outputs = [out for out in program.outputs if isinstance(out, Value)]
         alone = program.replace(outputs=self.outputs)
         kept = elements_of(alone)
@@ -43,57 +46,72 @@ class MemberKernels:
                 self.beside = 1
         self.kernels = self.emitted(alone)
         self.kernels.compile()
-        additions = self.kernels.units[0].source.additions
-        self.most = max(1, int(MEMBERS_ADDITIONS // max(additions, 1.0)))  # rows of a call, so that an interrupt is noticed between them
-        self.run: Callable = runner(threads or 1)
+        (unit,) = self.kernels.units
+        most = max(1, int(MEMBERS_ADDITIONS // max(unit.source.additions, 1.0)))
+        self.most = most * self.threads  # rows of a call, so that an interrupt is noticed between them
         self.pool: list = []
 
     def emitted(self, program):
-        """Return the loop over rows of the arguments."""
-        unit = Unit(program, "member_", self.threads is not None)
-        if unit.driven:
-            raise NoLoopForm("threads share the loops of a member")
-        k, k0, k1 = (Var(name, "int64") for name in ("k", "k0", "k1"))
+        """Return the loop over rows of the arguments; threads share blocks of them, and each works in arrays of its own."""
+        unit = Unit(program, "member_", self.blocks)
+        if unit.source.in_python:  # which lets one thread in at a time, and says for each whether it failed
+            self.threads = 1
+        k, k0, k1, low, high = (Var(name, "int64") for name in ("k", "k0", "k1", "low", "high"))
         stacked = [value for value, moves in zip(program.inputs, self.moving, strict=True) if moves]
         shared = [value for value, moves in zip(program.inputs, self.moving, strict=True) if not moves]
         u, p, o = Group("u", stacked, 1), Group("p", shared), Group("o", program.outputs, 1)
         rows, numbers = iter(u.rows(k)), iter(p.names)
         given = [next(rows) if moves else next(numbers) for moves in self.moving]
         turn = unit.statements(given, o.rows(k), program.outputs)
-        parameters = (k0, k1, *u.arrays, *p.arrays, *o.arrays, *unit.others)
-        return ChainKernels([unit], [Function("members", parameters, (*p.load(), For(k, k0, k1, tuple(turn))))], None)
+        self.own = [Own(room) for room in unit.work.values()]
+        parameters = (k0, k1, *u.arrays, *p.arrays, *o.arrays, *(each.stack for each in self.own), *unit.constants)
+        first, count, n = Number(k0), Number(k1) - Number(k0), Number(BLOCK)
+        share = [first + count * n // THREAD_BLOCKS, first + count * (n + 1) // THREAD_BLOCKS]
+        begun = [*map(assign, (low, high), map(unwrapped, share)), *(each.set() for each in self.own), *p.load()]
+        block = Function("members_block", (*parameters, BLOCK), (*begun, For(k, low, high, tuple(turn))))
+        whole = Function("members", parameters, (Do(Call(block.name, parameters, None), THREAD_BLOCKS),))
+        return ChainKernels([unit], [block, whole], self.threads)
 
     def __call__(self, values: list, count: int) -> list[np.ndarray]:
         """Return the outputs of so many members, stacked; so are the inputs that move."""
-        stacked = [np.ascontiguousarray(x) for x, moves in zip(values, self.moving, strict=True) if moves]
+        rows = -(-count // self.beside)
+        stacked = [self.grouped(x, rows) for x, moves in zip(values, self.moving, strict=True) if moves]
         shared = [np.asarray(x, order="C") for x, moves in zip(values, self.moving, strict=True) if not moves]
-        outs = [np.empty((count, *out.shape), out.dtype) for out in self.outputs]
-        whole = count - count % self.beside
-        self.rows([self.grouped(x[:whole]) for x in stacked], shared, [self.grouped(out[:whole]) for out in outs])
-        if whole < count:  # the last member stands in for those that lack
-            last = [np.concatenate([x[whole:], np.repeat(x[-1:], self.beside - count + whole, axis=0)]) for x in stacked]
-            made = [np.empty((self.beside, *out.shape), out.dtype) for out in self.outputs]
-            self.rows([self.grouped(x) for x in last], shared, [self.grouped(out) for out in made])
-            for out, some in zip(outs, made, strict=True):
-                out[whole:] = some[: count - whole]
-        return outs
+        outs = [np.empty((rows * self.beside, *out.shape), out.dtype) for out in self.outputs]
+        work = self.pool.pop() if self.pool else self.work()
+        for first in range(0, rows, self.most):
+            stop = min(first + self.most, rows)
+            self.kernels.members(first, stop, *stacked, *shared, *(self.grouped(out, rows) for out in outs), *work)
+        self.pool.append(work)
+        return [out[:count] for out in outs]
 
-    def grouped(self, x):
-        """Return an array of members as one of rows of them."""
-        return x if self.beside == 1 else x.reshape(len(x) // self.beside, self.beside, *x.shape[1:])
+    def grouped(self, x, rows):
+        """Return an array of members as one of rows of them; the last one stands in for those that lack."""
+        x = np.ascontiguousarray(x)
+        if self.beside == 1:
+            return x
+        if lacking := rows * self.beside - len(x):
+            x = np.concatenate([x, np.repeat(x[-1:], lacking, axis=0)])
+        return x.reshape(rows, self.beside, *x.shape[1:])
 
-    def rows(self, stacked, shared, outs):
-        """Compute all rows, in blocks that threads share."""
-        count = len((stacked or outs)[0])
-        block = min(self.most, -(-count // (self.threads or 1)))
+    def work(self):
+        """Return new arrays to work in and the constants."""
+        (unit,) = self.kernels.units
+        return [*(np.empty((self.threads, *each.stack.shape[1:]), each.stack.dtype) for each in self.own), *unit.arrays]
 
-        def part(i):
-            (work,) = self.pool.pop() if self.pool else self.kernels.work()
-            self.kernels.members(i * block, min((i + 1) * block, count), *stacked, *shared, *outs, *work)
-            self.pool.append((work,))
 
-        if count:
-            self.run(part, -(-count // block), ())
+class Own:
+    """An array to work in, of which each thread has one of its own, on lines of the cache that it shares with nobody."""
+
+    def __init__(self, room: Var):
+        assert isinstance(room.type, ArrayType)
+        self.room, self.type, self.size = room, room.type, math.prod(room.shape)
+        self.stack = Var(f"all_{room.name}", ArrayType(room.dtype, (-1, self.size + APART // np.dtype(room.dtype).itemsize)))
+
+    def set(self):
+        """Return the statement that sets it to this thread's."""
+        row = Row(self.stack, (Call("thread", (), "int64"),), 0, self.size, ArrayType(self.room.dtype, (self.size,)))
+        return assign(self.room, Reshape(row, self.type))
 
 
 def elements_of(program: Program) -> int | None:

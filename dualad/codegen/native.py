@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable
 from operator import itemgetter
@@ -15,17 +14,16 @@ from ..graph.rerun import again
 from ..graph.to_numpy import joined
 from ..graph.trace import where_in
 from ..ir.nodes import Module
-from ..ir.to_python import module_text
 from ..ir.verify import checking, verify
 from ..loops.forms import Buffer, Fill, Made, Node
 from ..loops.fuse import Plan, memory_of, plan
-from ..loops.threads import in_blocks, runner
+from ..loops.threads import in_blocks
 from ..support.costs import SLOW_SOURCE_LINES, SMALL_ARRAY_BYTES
 from ..support.forks import compiler
 from .emit import Source, emit
 from .fragments import STEPS
 
-__all__ = ["Native", "compile_llvm", "compiled", "driven", "parts_of", "too_long"]
+__all__ = ["Native", "compile_llvm", "compiled", "too_long"]
 
 
 def too_long(source: str, *programs: Program) -> str | None:
@@ -64,14 +62,12 @@ class Native:
         nodes = iter(self.plan.outputs)
         self.outputs = [next(nodes) if isinstance(out, Value) else None for out in program.outputs]
         self.emitted = emit(self.plan, STEPS, joins=True)
-        self.run = runner((threads or 1) if self.emitted.shared else 1)
+        self.threads = threads or 1
         self.source = self.emitted.text
         self.notes = notes(self.plan, self.emitted)
         self.fixed: dict[Node, np.ndarray] = {}
         self.functions = self.compile()
-        self.buffers = {
-            k: [node for node in nodes if node not in self.fixed or k in self.emitted.driven] for k, nodes in self.emitted.parts.items()
-        }
+        self.buffers = {k: [node for node in nodes if node not in self.fixed] for k, nodes in self.emitted.parts.items()}
         self.raw, self.call, self.raw_flat, self.flat = self.callers()
 
     def compile(self):
@@ -84,7 +80,10 @@ class Native:
             verify(self.emitted.module, self.emitted.functions.values(), given)
         small = [node for node in self.emitted.constants if node.shape and node.form.array.nbytes <= SMALL_ARRAY_BYTES]
         self.fixed = {node: prepared(node, node.form.array) for node in small}
-        return list(parts_of(self.emitted, self.emitted.module, self.run, self.fixed).values())
+        return [
+            compiled(self.emitted.module, name, {i: self.fixed[node] for i, node in enumerate(nodes) if node in self.fixed}, self.threads)
+            for name, nodes in zip(self.emitted.functions.values(), self.emitted.parts.values(), strict=True)
+        ]
 
     # --- calls ------------------------------------------------------------------------------------------------------------------
 
@@ -129,7 +128,6 @@ class Native:
             "fit": prepared,
             "fortran": np.asfortranarray,
             "again": again,
-            "run": self.run,
             "program": plan.program,
             "literals": plan.program.outputs,
             "full": np.full,
@@ -149,8 +147,7 @@ class Native:
         for (k, parameters), function in zip(self.buffers.items(), self.functions, strict=True):
             space[f"part{k}"] = function
             given = ", ".join(names[node] for node in parameters)
-            blocks = self.emitted.blocks.get(k)
-            parts.append(f"part{k}({given})" if blocks is None else f"run(part{k}, {blocks}, ({given},))")
+            parts.append(f"part{k}({given})")
         inputs = [f"x{k}" for k in range(len(plan.program.inputs))]
         given, fitted = ", ".join(inputs), list(inputs)
         for k, value in enumerate(plan.program.inputs):
@@ -211,15 +208,12 @@ class Native:
         fitting = {*constants, *(node for node in made if not isinstance(node.form, Made))}
 
         def part(k):
-            function, blocks = compiled[k], self.emitted.blocks.get(k)
+            function = compiled[k]
             buffers = [(node, node in fitting) for node in self.buffers[k]]
 
             def run(held):
                 arguments = [held[node] if fits else prepared(node, held[node]) for node, fits in buffers]
-                if blocks is None:
-                    function(*arguments)
-                else:
-                    self.run(function, blocks, arguments)
+                function(*arguments)
 
             return run
 
@@ -265,30 +259,14 @@ def taken(arg, nodes):
     return lambda held: map_values(lambda value: as_value(value, held, nodes), arg)
 
 
-def parts_of(emitted: Source, module: Module, run, fixed: dict | None = None) -> dict[str, Callable]:
-    """Return the functions of all parts, by name: compiled (`fixed` arrays are constants then), but for loops that Python runs."""
-    made: dict[str, Callable] = {}
-    for k, nodes in emitted.parts.items():
-        name = emitted.functions[k]
-        if k in emitted.driven:
-            made[name] = driven(module, name, parts_of(emitted.driven[k].source, module, run), run)
-        else:
-            made[name] = compiled(module, name, {i: fixed[node] for i, node in enumerate(nodes) if fixed and node in fixed})
-    return made
+def compiled(module: Module, name: str, constants: dict[int, np.ndarray] | None = None, threads: int = 1) -> Callable:
+    """Return a function of a module as machine code, whose blocks are shared by so many threads.
 
-
-def driven(module: Module, name: str, parts: dict[str, Callable], run) -> Callable:
-    """Return a function of a module that Python runs, which calls these parts."""
-    space = {"np": np, "math": math, "run": run, **parts}
-    exec(module_text(Module((module.function(name),))), space)
-    return space[name]
-
-
-def compiled(module: Module, name: str, constants: dict[int, np.ndarray] | None = None) -> Callable:
-    """Return a function of a module as machine code; `constants` are parameters, by position, that are always these arrays."""
+    The `constants` are parameters, by position, that are always these arrays.
+    """
     with compiler():
         from . import machine  # and llvmlite
-    return machine.compiled(module, name, constants)
+    return machine.compiled(module, name, constants, threads)
 
 
 def compile_llvm(program: Program, threads: int | None = None) -> Native:

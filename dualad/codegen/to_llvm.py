@@ -167,6 +167,19 @@ class Unit:
         self.texts.append("\n".join(lines))
         return name
 
+    def block(self, name, args):
+        """Return the type of the arguments of a function in memory, and the function of them there that computes one of its blocks."""
+        kinds = [arg.type if isinstance(arg, Array) else arg.dtype for arg in args]
+        function = self.called(name, (*kinds, "int64"))
+        types = ["ptr" if isinstance(arg, Array) else arg.type for arg in args]
+        given = f"{{ {', '.join(types)} }}"
+        lines = [f"define internal void @{function.name}.block(ptr %status, ptr %given, i64 %block) nounwind {{"]
+        for k, kind in enumerate(types):
+            lines += [f"  %p{k} = getelementptr {given}, ptr %given, i32 0, i32 {k}", f"  %a{k} = load {kind}, ptr %p{k}"]
+        passed = ", ".join(["ptr %status", *(f"{kind} %a{k}" for k, kind in enumerate(types)), "i64 %block"])
+        self.texts.append("\n".join([*lines, f"  call void @{function.name}({passed})", "  ret void", "}"]))
+        return given, f"{function.name}.block"
+
     def table(self, name):
         """Return a constant array of integers."""
         rows = self.parts[name].rows
@@ -318,9 +331,19 @@ class Translation(Writer):
         self.lines.append(f"{done}:")
 
     def do_Do(self, node):
-        if node.blocks is not None:
-            raise NotImplementedError("a function whose blocks threads share is run by Python")
-        self.value(node.call)
+        if node.blocks is None:
+            self.value(node.call)
+            return
+        self.loops = self.shares = True
+        args = [self.value(arg) for arg in node.call.args]
+        given, function = self.module.block(node.call.function, args)
+        place = f"%given.{len(self.slots)}"
+        self.slots.append(f"  {place} = alloca {given}")
+        for k, arg in enumerate(args):
+            at = self.let(f"getelementptr {given}, ptr {place}, i32 0, i32 {k}")
+            self.say(f"store {f'ptr {arg.pointer}' if isinstance(arg, Array) else arg}, ptr {at}")
+        share = self.module.declare("dualad_share", "void", "ptr", "ptr", "ptr", "i64")
+        self.say(f"call void {share}(ptr %status, ptr @{function}, ptr {place}, i64 {node.blocks})")
 
     def do_CallLoop(self, node):
         self.loops = True  # so that others may take the interpreter
@@ -438,6 +461,8 @@ class Translation(Writer):
             case "exact_remainder" | "exact_quotient":
                 x, y = (self.cast(arg, "int64") for arg in args)
                 return self.divided(x, y, notes=True)[name == "exact_quotient"]
+            case "thread":
+                return Number("int64", self.let(f"load i64, ptr {self.let('getelementptr i64, ptr %status, i64 2')}"))
             case "regular":
                 self.note(self.operate("not", args[1]).text, 2)
                 return args[0]
@@ -446,6 +471,7 @@ class Translation(Writer):
                 return self.pair(real, self.negative(imaginary))
         function = self.module.called(name, tuple(arg.type if isinstance(arg, Array) else arg.dtype for arg in args))
         self.loops = self.loops or function.loops
+        self.shares = self.shares or function.shares
         given = ["ptr %status", *(f"ptr {arg.pointer}" if isinstance(arg, Array) else str(arg) for arg in args)]
         call = f"call {function.result} @{function.name}({', '.join(given)})"
         if function.result == "void":

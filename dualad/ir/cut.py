@@ -23,7 +23,7 @@ def cut(module: Module, longest: int) -> Module:
     """Return a module in which functions of many more expressions and statements than `longest` call pieces of about that length."""
     parts: list[Function | Table] = []
     for part in module.parts:
-        parts += pieces(part, longest) if isinstance(part, Function) and not part.driven else [part]
+        parts += pieces(part, longest) if isinstance(part, Function) else [part]
     return Module(tuple(parts))
 
 

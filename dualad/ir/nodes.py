@@ -241,7 +241,7 @@ class If:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Do:
-    """A call that returns nothing; with `blocks`, of a function that threads call for each block (see `loops.threads`)."""
+    """A call that returns nothing; with `blocks`, a function of each block, which threads share (see `loops.threads`)."""
 
     call: Call
     blocks: int | None = None
@@ -279,14 +279,13 @@ Statement = Assign | Store | Fill | Room | For | ForRows | If | Do | CallLoop | 
 class Function:
     """A function: its parameters are numbers, and arrays that do not overlap.
 
-    An `inlined` one becomes part of its caller's loops; a `driven` one is run by Python, because threads share what it calls.
+    An `inlined` one becomes part of its caller's loops.
     """
 
     name: str
     parameters: tuple[Var, ...]
     body: tuple[Statement, ...]
     inlined: bool = False
-    driven: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -83,8 +83,8 @@ def jit(
     backend : "llvm", machine code of loops, or "numpy", straight-line NumPy code. By default "llvm" where llvmlite is installed.
     threads : over how many threads large loops are split, in blocks of rows that depend on the shapes alone: the bits are the same for
         every number of threads. By default one, without blocks (sums of many terms then differ in last bits). With "llvm" only.
-        The steps of a `chain`, too: Python then calls the loops of each. Loops that take less than some milliseconds are not shared, and
-        stay in compiled code: waking threads would take longer. The members of `map` are.
+        Loops over 65,536 elements or more are shared, also in the steps of a `chain`, and the members of `map`. The other threads wait in
+        compiled code while it runs.
     verify : whether results are compared with those of the plain function, so that a change of what it reads shows that is not seen
         otherwise. By default at calls 2, 4, 8, 16, ... of each program, put off until they take less than 1 % of the time since the
         first trace; True: at every call, False: never.

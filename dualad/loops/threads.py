@@ -6,15 +6,12 @@ The number of blocks depends on the shape alone. A reduction to a number has a t
 from __future__ import annotations
 
 import math
-import os
-from queue import SimpleQueue
-from threading import Thread
 
 from ..support.costs import CACHE_ELEMENTS, THREAD_BLOCKS
 from .forms import Node, Reduce
 from .fuse import Nest, Part, Plan
 
-__all__ = ["in_blocks", "runner"]
+__all__ = ["in_blocks", "run", "thread"]
 
 
 def in_blocks(plan: Plan) -> Plan:
@@ -67,64 +64,12 @@ def partial_of(root, nest, plan):
     return partial
 
 
-# --- running blocks -----------------------------------------------------------------------------------------------------------------
+def run(function, blocks, arguments):
+    """Compute all blocks: what threads share of compiled code (see `codegen.team`), where its source is run by Python."""
+    for block in range(blocks):
+        function(*arguments, block)
 
 
-def runner(threads):
-    """Return the function ``(part, count, arguments)`` that runs a part for each block, in this and other threads.
-
-    Each takes the next block that is left, so that nobody waits for a thread that is not awake yet, or has no processor.
-    """
-
-    def run(part, count, arguments):
-        if threads == 1:
-            for block in range(count):
-                part(*arguments, block)
-            return
-        tasks, blocks, done = tasks_of(os.getpid(), threads), iter(range(count)), SimpleQueue[BaseException | int]()
-        others, mine = min(threads, count) - 1, 0
-        for _ in range(others):
-            tasks.put((part, blocks, arguments, done))
-        try:
-            for block in blocks:
-                mine += 1
-                part(*arguments, block)
-            while mine < count:
-                told = done.get()
-                if isinstance(told, BaseException):
-                    raise told
-                mine += told
-        except BaseException:
-            for _ in blocks:
-                pass
-            while others:  # they write into the buffers
-                others -= done.get() == 0
-            raise
-
-    return run
-
-
-def work(tasks):
-    """Run blocks for ever: of each task those that are left, saying 1 or the error for each, and 0 at the end."""
-    while True:
-        part, blocks, arguments, done = tasks.get()
-        for block in blocks:
-            try:
-                part(*arguments, block)
-                done.put(1)
-            except BaseException as error:
-                done.put(error)
-        done.put(0)
-        del part, blocks, arguments, done  # while waiting
-
-
-TASKS: dict[tuple[int, int], SimpleQueue] = {}
-
-
-def tasks_of(process, threads):
-    """Return where the other threads of this process take their tasks; a forked process has no threads of its parent's."""
-    if (process, threads) not in TASKS:
-        tasks = TASKS[process, threads] = SimpleQueue()
-        for _ in range(threads - 1):
-            Thread(target=work, args=(tasks,), name="dualad", daemon=True).start()
-    return TASKS[process, threads]
+def thread():
+    """Return the number of the thread that computes a block: there, of the only one."""
+    return 0

@@ -106,10 +106,9 @@ LONG_CODE_BYTES = 1 << 20
 CACHE_ELEMENTS = 1 << 15
 #: blocks of a nest at most; bits depend on them, not on the number of threads
 THREAD_BLOCKS = 64
-#: additions of a nest in blocks, on the average, from which threads share those of a step: Python then calls each block, which takes up
-#: to a millisecond a nest (100 steps of Gray-Scott on two threads, always shared: 4.7 times slower at 256 x 256, 1.5 million additions,
-#: 1.6 times faster at 1024 x 1024)
-SHARED_ADDITIONS = 1 << 23
+#: turns in which a thread that waits for another keeps its processor (about 30 us: between the nests of a step it is there at once), then
+#: offers it to others (a millisecond: it is there for the next call), and microseconds of each sleep after that
+WAITS, OFFERS, NAP = 2000, 2000, 50
 #: elements of an array that is straight code, a matrix of 6 x 6 (POLLU's Jacobian 1.44 us off, 1.27), of the right-hand sides of a
 #: system that is, and of the inputs of a Jacobian computed column by column (POLLU's along colours compiles in 1.2 s, 0.4)
 UNROLLED_ELEMENTS = 36

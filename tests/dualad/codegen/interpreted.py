@@ -93,18 +93,17 @@ class Interpreted(Native):
     """A program whose emitted source Python runs."""
 
     def compile(self):
-        module = module_of(self.source, self.run)
+        module = module_of(self.source)
         return [getattr(module, name) for name in self.emitted.functions.values()]
 
 
-def module_of(source, run=None):
+def module_of(source):
     """Return the module of an emitted source that Python runs."""
     module = ModuleType("interpreted")
     space = vars(module)
     space.update(NUMPY, **EXACT, np=np, math=Tolerant, large_angle=lambda x: abs(x) > 1.0)
     space.update(choose=lambda c, x, y: x if c else y, ratio=ratio, strong_multiply=strong_multiply, at_least_inside=at_least_inside)
     before = {*space, "__builtins__"}
-    space["run"] = run
     exec(compile(source.removeprefix(HEADER), "<interpreted>", "exec"), space)
     space.update({name: checking(fn) for name, fn in space.items() if name not in before and isinstance(fn, FunctionType)})
     return module

@@ -108,11 +108,10 @@ def test_a_module_runs():
             Do(Call("nothing", (x,), None)),
             Do(Call("nothing", (x,), None), 3),
         ),
-        driven=True,
     )
     twice = Function("twice", (flag,), (Return((unwrapped(2 * Value(flag)), number(3))),))
     module = Module((Table("BOXES", ((0, 2), (5, 6))), twice, Function("nothing", (x,), ()), summed))
-    text = module_text(module, lambda function: "" if function.driven else "@decorated")
+    text = module_text(module, lambda function: "" if function.name == "summed" else "@decorated")
     assert text.count("@decorated\ndef ") == 2 and "s[j & 3 if j < 8 else 4] = s[j & 3 if j < 8 else 4] + r[j]" in text
     assert "    r = x[1, 0:9]  # model.py:7\n" in text and "for b in BOXES[:]:" in text and "run(nothing, 3, (x,))" in text
     asked = []
