@@ -6,7 +6,7 @@ The explicit methods are those of Bogacki & Shampine (``RK23``: 1989), Dormand &
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -44,11 +44,18 @@ class Method:
         return (y if np.ndim(x) == 0 else y[:, None]) + np.dot(coefficients, powers)
 
 
+def weighted(weights: np.ndarray, stages: Sequence) -> Any:
+    """Return the weighted sum of stages; in programs it is made term by term, so that each of them that has it has the same bits."""
+    if not (isinstance(stages[0], Traced) and stages[0].level.abstract):
+        return np.dot(weights, array(stages))
+    return sum(weight * stage for weight, stage in zip(weights.tolist(), stages, strict=True) if weight)
+
+
 def combination(weights: np.ndarray) -> Callable:
     """Return the function of y, a step h and stages that adds their weighted sum times h to y; on a tape it is one operation."""
 
     def moved(y: Any, h: Any, *stages: Any) -> Any:
-        return y + np.dot(weights, array(stages)) * h
+        return y + weighted(weights, stages) * h
 
     def by_stage(weight: float) -> Callable:
         return lambda ans, y, h, *stages: weight * h
@@ -68,7 +75,8 @@ class RungeKutta(Method):
 
     def __init__(self, solver: Any):
         count = solver.n_stages
-        self.C, self.P = solver.C[:count], solver.P
+        self.C, self.P, self.E = solver.C[:count], solver.P, solver.E
+        self.error_exponent = -1.0 / (solver.error_estimator_order + 1)
         self.rows = [*(combination(solver.A[i, :i]) for i in range(1, count)), combination(solver.B)]
 
     def step(self, fun: Callable, t: Any, h: Any, y: Any, f: Any, args: tuple) -> tuple[Any, Any, list]:
@@ -77,6 +85,10 @@ class RungeKutta(Method):
             stages.append(fun(t + c * h, moved(y, h, stages), *args))
         new = self.rows[-1](y, h, stages)
         return new, fun(t + h, new, *args), stages
+
+    def error_norm(self, stages: list, slope: Any, h: Any, scale: Any) -> Any:
+        """Return the estimated error of a step as a multiple of what is tolerated: at 1 a step is just rejected."""
+        return np.linalg.norm(weighted(self.E, [*stages, slope]) * h / scale) / np.size(slope) ** 0.5
 
     def coefficients(self, fun: Callable, t: Any, h: Any, y: Any, f: Any, args: tuple, new: tuple) -> Any:
         _, slope, stages = new
@@ -88,8 +100,14 @@ class Dop853(RungeKutta):
 
     def __init__(self, solver: Any):
         super().__init__(solver)
+        self.E = np.stack([solver.E5, solver.E3])
         self.C_EXTRA, self.D = solver.C_EXTRA, solver.D
         self.extra = [combination(a[: solver.n_stages + 1 + i]) for i, a in enumerate(solver.A_EXTRA)]
+
+    def error_norm(self, stages: list, slope: Any, h: Any, scale: Any) -> Any:
+        fifth, third = (np.sum(np.abs(weighted(weights, [*stages, slope]) / scale) ** 2) for weights in self.E)
+        both = fifth + 0.01 * third
+        return np.where(both == 0.0, 0.0, np.abs(h) * fifth / np.sqrt(both * np.size(slope)))
 
     def coefficients(self, fun: Callable, t: Any, h: Any, y: Any, f: Any, args: tuple, new: tuple) -> Any:
         end, slope, stages = new[0], new[1], [*new[2], new[1]]

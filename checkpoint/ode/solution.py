@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,24 +38,24 @@ class Interpolant:
 
 
 class Solution:
-    """What `solve_ivp` returns for traced arguments."""
+    """What `solve_ivp` returns for traced arguments, and the states between steps for plain ones."""
 
     found: Accepted
 
     def __init__(
         self, fun: Callable, method: Method, given: tuple, dense: bool, events: list, vectorized: bool, options: dict[str, Any]
     ) -> None:
-        self.method, self.given, self.dense, self.events, self.vectorized, self.options = method, given, dense, events, vectorized, options
+        self.method, self.dense, self.events, self.vectorized, self.options = method, dense, events, vectorized, options
         self.source = fun if isinstance(fun, Jit) and isinstance(method, RungeKutta) else None  # the search of Radau is plain Python
-        self.called = fun if self.source is None else self.source.f
+        self.called = fun
         self.span, self.start, self.t_eval, self.args = given
+        self.top = highest(optree.tree_leaves(given))  # type: ignore[arg-type]
 
     def begin(self) -> None:
         """Find the derivative at the start: before SciPy does, whose plain values a function may keep by time and give again."""
         self.y0 = np.atleast_1d(array(self.start)) * np.float64(1.0)  # SciPy's are of double precision, too
         if not isinstance(self.y0, Traced):  # so that functions may write traced values into np.zeros_like(y)
-            leaves: list[Any] = optree.tree_leaves(self.given)  # type: ignore[arg-type]
-            self.y0 = np.array(self.y0, like=highest(leaves))
+            self.y0 = np.array(self.y0, like=self.top)
         self.fun = vector_valued(self.called, np.shape(self.y0), self.vectorized)
         self.state = self.y0, self.fun(self.span[0] * np.float64(1.0), self.y0, *self.args)
 
@@ -67,13 +67,26 @@ class Solution:
         last = span[1] if plain[-1] == primal(span[1]) else plain[-1]
         return np.concatenate([np.reshape(span[0], (1,)), plain[1:-1], np.reshape(last, (1,))])
 
-    def result(self, found: Accepted) -> Any:
-        """Return SciPy's result with traced values."""
-        self.found, plain = found, found.result
-        self.hits = [found.step_of(np.asarray(at)) for at in plain.t_events or ()]  # the steps of events, and of the times asked for
-        self.places: Any = None if self.t_eval is None else found.step_of(np.asarray(plain.t, float))
+    def take(self, found: Accepted, asked: Any, happened: Sequence = ()) -> None:
+        """Take steps for those of the solution; look for those of the times asked for, and of events."""
+        self.found = found
+        self.places: Any = None if asked is None else found.step_of(np.asarray(asked, float))
+        self.hits = [found.step_of(np.asarray(at)) for at in happened]
         self.times = self.traced_times(tuple(self.span))
         self.lengths = np.diff(self.times)
+
+    def between(self, times: np.ndarray, asked: np.ndarray) -> Any:
+        """Return the plain states at the times asked for, of steps between `times`; traced ones are made later."""
+        if self.top is not None:
+            return np.zeros((np.size(self.start), len(asked)))
+        self.begin()
+        self.take(Accepted(None, times, []), asked)
+        return self.walk()[0]
+
+    def result(self, found: Accepted) -> Any:
+        """Return SciPy's result with traced values."""
+        plain = found.result
+        self.take(found, None if self.t_eval is None else plain.t, plain.t_events or ())
         y, notes = self.walk()
         t, crossings = plain.t, [self.crossings(*one, notes) for one in zip(self.events, plain.t_events or (), self.hits, strict=True)]
         if self.t_eval is not None:

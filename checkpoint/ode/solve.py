@@ -11,12 +11,14 @@ import optree
 from dualad.core.dispatch import array, highest, holds_traced, primal
 from dualad.core.traced import Traced
 from dualad.forward.seeding import check_function
+from dualad.jit.jit import Jit
 from dualad.jit.tables import closed_over
 
 from ..schedules.schedule import Schedule
 from ..storage.storage import Storage
 from ..sweep.stats import Stats
-from .methods import METHODS, method_of
+from .methods import METHODS, RungeKutta, method_of
+from .search import all_at_once
 from .solution import Solution
 from .steps import accepted
 
@@ -60,7 +62,8 @@ def solve_ivp(
     ----------
     fun : function ``fun(t, y, *args) -> dy/dt`` of shape (n,)
         A list of n numbers may be returned. What it closes over is differentiated, too (variables, attributes, partials, interpolants).
-        Of a function compiled by `dualad.jit` whole steps are compiled; its parameters must come in through `args`.
+        Of a function compiled by `dualad.jit` the steps are compiled, and with explicit methods, without `events` and `dense_output`,
+        also their choice: they are SciPy's to rounding. Its parameters must come in through `args`.
     t_span : pair of floats
     y0 : array_like, shape (n,), real or complex
     method : {"RK45", "RK23", "DOP853", "Radau"}, or SciPy's class of one
@@ -129,7 +132,8 @@ def solve_ivp(
         "progress": progress,
         "check": check,
     }
-    top, below = highest(optree.tree_leaves(given)), highest(optree.tree_leaves(plain))
+    solution = Solution(fun, steps, given, dense_output, listed(events), bool(vectorized), chained)
+    top, below = solution.top, highest(optree.tree_leaves(plain))
     if below is not None and below.level.abstract and below.level.id:
         raise below.level.refuse(
             "solve_ivp chooses its steps by plain values, which are known only when the program runs: compile the right-hand side, "
@@ -141,9 +145,13 @@ def solve_ivp(
         settings["jac"] = plain_function(options["jac"])
     settings["args"] = plain_args or None
     keep = top is not None and below is None and schedule is storage is memory is None and not check
-    solution = None if top is None else Solution(fun, steps, given, dense_output, listed(events), bool(vectorized), chained)
+    at_once = isinstance(fun, Jit) and isinstance(steps, RungeKutta) and below is None and not events and not dense_output
     try:
-        found = accepted(solver, steps, fun, plain_function(fun, solution), plain_span, np.array(plain_y0), settings, keep)
+        called = plain_function(fun, None if top is None else solution)
+        problem = solver, steps, fun, called, plain_span, np.array(plain_y0), settings
+        found = all_at_once(*problem, solution.between, t_eval is None and top is None) if at_once else None
+        if found is None:
+            found = accepted(*problem, keep)
     except ClosedOver:
         functions, values = of_closed_over((fun, *by_hand, *listed(events)), args)
         if not values or hasattr(fun, "opened"):
@@ -152,7 +160,7 @@ def solve_ivp(
         if by_hand:
             options["jac"] = events.pop(0)
         return solve_ivp(fun, t_span, y0, method, t_eval, dense_output, events or None, vectorized, (values,), **options, **chained)
-    return found.result if solution is None else solution.result(found)
+    return found.result if top is None else solution.result(found)
 
 
 def odeint(

@@ -82,15 +82,6 @@ def accepted(
     return Accepted(result, np.array(times, float), states if len(states) == len(times) - 1 else [])
 
 
-def compiled(source: Jit, method: Method, shape: tuple, vectorized: bool, wanted: frozenset[str]) -> Callable:
-    """Return the compiled step of a compiled right-hand side, the same one for the same arguments."""
-    known = known_steps.setdefault(source, {})
-    key = type(method), method.C.tobytes(), shape, vectorized, wanted
-    if key not in known:
-        known[key] = jit(as_step(vector_valued(weakref.proxy(source), shape, vectorized), method, wanted))
-    return known[key]
-
-
 def vector_valued(fun: Callable, shape: tuple, vectorized: bool = False) -> Callable:
     """Return a right-hand side that returns arrays, of one that may return lists; a vectorized one is given a column."""
 
@@ -127,6 +118,15 @@ def as_step(fun: Callable, method: Method, wanted: Set[str], known: Sequence[tup
         return (new[:2], outs) if wanted else new[:2]
 
     return step
+
+
+def compiled(source: Jit, method: Method, shape: tuple, vectorized: bool, wanted: frozenset[str], make: Callable = as_step) -> Callable:
+    """Return the step that is made of a compiled right-hand side, compiled, the same one for the same arguments."""
+    known = known_steps.setdefault(source, {})
+    key = make, type(method), method.C.tobytes(), shape, vectorized, wanted
+    if key not in known:
+        known[key] = jit(make(vector_valued(weakref.proxy(source), shape, vectorized), method, wanted))
+    return known[key]
 
 
 def runs(counts: list[int], alone: set[int]) -> list[tuple[int, int]]:

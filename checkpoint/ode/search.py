@@ -1,0 +1,140 @@
+"""The steps that SciPy's solver would accept of a compiled right-hand side, found in compiled code: each trial is a step of a chain.
+
+The error control is that of Hairer, Norsett & Wanner (1993, section II.4) with the constants of SciPy's explicit solvers, so that steps are
+SciPy's to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualad.jit.jit import jit
+
+from ..loops.chain import run_compiled_spec
+from ..loops.spec import Loop, StepSpec
+from ..loops.tangents import NotCompiled
+from .methods import Method, RungeKutta
+from .steps import Accepted, compiled
+
+__all__ = ["all_at_once"]
+
+SAFETY, MIN_FACTOR, MAX_FACTOR = 0.9, 0.2, 10.0
+RUNNING, FINISHED, FAILED = 0, 1, -1
+
+
+def all_at_once(
+    solver: Any,
+    method: Method,
+    source: Any,
+    fun: Any,
+    span: tuple,
+    y0: np.ndarray,
+    options: dict[str, Any],
+    between: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    whole: bool,
+) -> Accepted | None:
+    """Return what SciPy's `solve_ivp` finds by a solver that makes all steps as one; None where they have no compiled loops.
+
+    ``between(times, asked)`` gives the states at times that are asked for, of steps between `times`. `whole`: the states after all steps
+    are wanted.
+    """
+    from scipy import integrate
+
+    found: list[Trials] = []
+    wanted = frozenset({"end"} if whole else ())
+
+    class AtOnce(solver):  # type: ignore[misc]
+        y: Any
+
+        def _step_impl(self) -> tuple[bool, str | None]:
+            if found:  # it was called for the end again, which the last trial did not reach
+                return False, self.TOO_SMALL_STEP
+            trial = compiled(source, method, self.y.shape, self.vectorized, wanted, as_trial)
+            found.append(tried(trial, self, options["args"] or ()))
+            self.nfev += found[0].number * self.n_stages
+            self.t, self.y = found[0].times[-1], found[0].last
+            return len(found[0].times) > 1, self.TOO_SMALL_STEP
+
+        def _dense_output_impl(self) -> Callable[[np.ndarray], np.ndarray]:
+            def states(asked: np.ndarray) -> np.ndarray:
+                steps = np.unique(Accepted(None, found[0].times, []).step_of(asked))
+                self.nfev += len(steps) * len(getattr(solver, "C_EXTRA", ()))
+                return self.y[:, None] if asked[0] == self.t else between(found[0].times, asked)
+
+            return states
+
+    try:
+        result = integrate.solve_ivp(fun, span, y0, method=AtOnce, **options)
+    except NotCompiled:
+        return None
+    if not found:  # there is nothing to integrate
+        return Accepted(result, np.array(span, float), [])
+    times, states = found[0].times, found[0].states
+    if options["t_eval"] is None:
+        result.t = times
+    if states is not None:
+        result.y = np.concatenate([result.y[:, 0][None], states]).T
+    return Accepted(result, times, [])
+
+
+class Trials(NamedTuple):
+    """What the trials of steps came to: the times between the accepted ones, the states after them where they are wanted, the last state,
+    and how many steps were tried."""
+
+    times: np.ndarray
+    states: np.ndarray | None
+    last: np.ndarray
+    number: int
+
+
+def tried(trial: Callable, solver: Any, args: tuple) -> Trials:
+    """Try steps from where SciPy's solver is to the end, or to a step that is too small."""
+    slope = np.array(np.broadcast_to(solver.f, solver.y.shape), solver.y.dtype)  # of one equation a number may be given
+    state = np.array(solver.t, float), solver.y, slope, np.array(solver.h_abs, float), np.array(False), np.array(RUNNING)
+    tolerances = np.asarray(solver.rtol, float), np.asarray(solver.atol, float)
+    settings = float(solver.t_bound), float(solver.direction), float(solver.max_step), *tolerances
+    spec = StepSpec(trial, trial, state, (settings, *args), None, True)
+    made, reason = run_compiled_spec(spec, None, Loop(None, until=ended))
+    if reason is not None:
+        raise NotCompiled(reason)
+    (_, last, *_, status), outs = made
+    accepted = outs["accepted"]
+    times = np.concatenate([state[0][None], outs["t"][accepted]])
+    return Trials(times, outs["end"][accepted] if "end" in outs else None, last, len(accepted) - (status == FAILED))
+
+
+@jit
+def ended(k: Any, state: tuple) -> Any:
+    return state[-1] != RUNNING
+
+
+def as_trial(fun: Callable, method: RungeKutta, wanted: Set[str]) -> Callable:
+    """Return the trial of a step: where its error is too large, the state stays and the next step is shorter."""
+
+    def trial(k: int, state: tuple, settings: tuple, *args: Any) -> tuple:
+        t, y, f, size, again, _ = state  # `again`: the trial before was rejected
+        end, direction, max_size, rtol, atol = settings
+        min_size = 10.0 * np.abs(np.nextafter(t, direction * np.inf) - t)
+        size = np.where(again, size, np.where(size > max_size, max_size, np.maximum(size, min_size)))
+        too_small = size < min_size
+        target = t + size * direction
+        target = np.where(direction * (target - end) > 0.0, end, target)
+        h = target - t
+        new, slope, stages = method.step(fun, t, h, y, f, args)
+        scale = atol + np.maximum(np.abs(y), np.abs(new)) * rtol
+        error = method.error_norm(stages, slope, h, scale)
+        accepted = np.logical_and(error < 1.0, np.logical_not(too_small))
+        factor = SAFETY * error**method.error_exponent
+        grown = np.minimum(np.where(again, 1.0, MAX_FACTOR), factor)
+        shrunk = np.where(factor > MIN_FACTOR, factor, MIN_FACTOR)  # also where it is NaN
+        at_end = np.logical_and(accepted, target == end)
+        status = np.where(too_small, FAILED, np.where(at_end, FINISHED, RUNNING))
+        t, y, f = np.where(accepted, target, t), np.where(accepted, new, y), np.where(accepted, slope, f)
+        size = np.where(accepted, np.abs(h) * grown, np.abs(h) * shrunk)
+        outs = {"t": t, "accepted": accepted, **({"end": y} if "end" in wanted else {})}
+        return (t, y, f, size, np.where(accepted, False, True), status), outs
+
+    return trial
