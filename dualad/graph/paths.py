@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..support.costs import NESTED_TESTS
 from .branch import Branch, align, as_kind
 from .program import Kind, Operation, Program, Value, key_of, kind_of, values_in
 from .trace import Answer, TraceError, where_in
@@ -117,33 +118,58 @@ class Tree:
         outs = [as_kind(program, out, kind) for out, kind in zip(outs, self.kinds, strict=True)]
         return outs + [mine or 0] * self.several + [self.number(1 if path is None else 2 if path.loud else 0)] * self.left
 
-    def grown(self, paths: list[Path], depth: int, start: int) -> Program:
-        """Return the program of paths that have answered so many tests alike, from an operation on."""
-        lead, program = paths[0], Program()
+    def grown(self, paths: list[Path], first: int, start: int, nested: int = 0) -> Program:
+        """Return the program of paths that have answered so many tests alike, from an operation on; it stands in so many branches."""
+        lead, met = paths[0], start
+        guards: list[Answer] = []  # tests of one known answer, of which the program says at its end whether they were answered so
+        for depth in range(first, len(lead.tests)):
+            test = lead.tests[depth]
+            for path in paths[1:]:
+                self.compare(lead, path, depth, met)
+            met, turns, ends = test.position, Turns.found(paths, depth), self.ends
+            if turns is not None:
+                try:
+                    return self.guarded(self.looped(turns, paths, depth, start), guards, lead)
+                except Apart:  # the turns are not alike
+                    self.ends = ends
+            alone = all(path.tests[depth].truth is test.truth for path in paths)
+            if not (alone and (self.certain or nested >= NESTED_TESTS)):
+                return self.guarded(self.branched(paths, depth, start, nested), guards, lead)
+            guards += [] if self.certain else [test]
+        if any(len(path.tests) > len(lead.tests) for path in paths):
+            raise Apart("jit: one trace of the function makes a test where another one ends")
+        program = Program()
         program.count = lead.program.count
-        if depth == len(lead.tests):
-            if any(len(path.tests) > depth for path in paths):
-                raise Apart("jit: one trace of the function makes a test where another one ends")
-            program.operations = lead.program.operations[start:]
-            program.outputs = self.outputs(program, lead)
-            self.ends += 1
-            return self.closed(program, lead.program.constants)
-        test = lead.tests[depth]
-        for path in paths[1:]:
-            self.compare(lead, path, depth, start)
-        turns, ends = Turns.found(paths, depth), self.ends
-        if turns is not None:
-            try:
-                return self.looped(turns, paths, depth, start)
-            except Apart:  # the turns are not alike
-                self.ends = ends
-        if self.certain and all(path.truths[depth : depth + 1] == [test.truth] for path in paths):
-            return self.grown(paths, depth + 1, start)
+        program.operations = lead.program.operations[start:]
+        program.outputs = self.outputs(program, lead)
+        self.ends += 1
+        return self.guarded(self.closed(program, lead.program.constants), guards, lead)
+
+    def guarded(self, program: Program, guards: list[Answer], lead: Path) -> Program:
+        """Return a program that has left, too, where tests are answered otherwise."""
+        if not guards:
+            return program
+        stays: Any = True
+        for test in guards:
+            asked = test.value if test.truth else program.append(np.logical_not, (test.value,), {}, np.True_, test.line)
+            stays = program.append(np.logical_and, (stays, asked), {}, np.True_, test.line)
+        *outs, left = program.outputs
+        arms = Program(), Program()
+        known = [arm.input(Value(0, *kind_of(left))) for arm in arms]
+        for arm, out in zip(arms, (known[0], self.number(1)), strict=True):
+            arm.outputs = [out]
+        program.outputs = [*outs, *program.append(Branch(*arms), (stays, left), {}, known[:1], guards[-1].line)]
+        return self.closed(program, lead.program.constants | program.constants)
+
+    def branched(self, paths: list[Path], depth: int, start: int, nested: int) -> Program:
+        """Return the program of paths that part at a test, or of which one answer is known alone."""
+        lead, test, program = paths[0], paths[0].tests[depth], Program()
+        program.count = lead.program.count
         program.operations = lead.program.operations[start : test.position]
         arms = []
         for truth in (True, False):
             group = [path for path in paths if path.tests[depth].truth is truth]
-            arms.append((self.grown(group, depth + 1, test.position), self.known[id(group[0])]) if group else None)
+            arms.append((self.grown(group, depth + 1, test.position, nested + 1), self.known[id(group[0])]) if group else None)
         numbers = sorted({value.number for arm in arms if arm is not None for value in arm[0].inputs})
         mine = self.known[id(lead)]
         given = [mine[number] for number in numbers]

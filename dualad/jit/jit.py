@@ -202,10 +202,11 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
                     if result is not MISS:
                         return result
         except BY_VALUE as error:
-            return in_plain_code(self.f, args, kwargs, error)
+            if not any(entry.deep for entry in self.entries.values()):
+                return in_plain_code(self.f, args, kwargs, error)
         if EVALUATING and get_ident() in EVALUATING:
             return self.plainly(args, kwargs)
-        context = copy_context()
+        context, entry = copy_context(), None
         try:
             call = Call(self, args, kwargs)
             if call.abstract:
@@ -228,6 +229,8 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
                         entry, structure = right, right.structure
                         entry.checks.due()
             except (Handled, *BY_VALUE) as error:
+                if entry is not None and entry.deep:
+                    self.on_error(entry, call)
                 return in_plain_code(self.f, args, kwargs, error)
             if not (call.traced or entry.checks.always or entry.compiled.waits):
                 self.guard(entry, call, args, kwargs)
@@ -257,6 +260,14 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
         except Exception as error:  # which may be the function's own
             return entry, None, error
         return entry, found, None
+
+    def on_error(self, entry, call):
+        """Trace the path of a call, which a deep program may have left before it raised."""
+        try:
+            with lock_of(self):
+                self.extended(entry, call, call.examples())
+        except Exception:  # it is the path's own
+            entry.failed += 1
 
     def warn(self, failed):
         """Warn, once, that calls on some path are evaluated by the plain function."""

@@ -16,7 +16,7 @@ from ..graph.program import Value
 from ..graph.selection import Selection
 from ..graph.symbol import Symbol
 from ..graph.trace import Trace, TraceError
-from ..support.costs import WAITING_BYTES, WAITING_CALLS, WAITING_SECONDS
+from ..support.costs import NESTED_TESTS, WAITING_BYTES, WAITING_CALLS, WAITING_SECONDS
 from .compiled import BACKENDS, Compiled
 from .guards import MISS
 from .impure import Clocks, Drawn, Unheard, compare
@@ -35,7 +35,7 @@ class Entry:
     The program has one more output, `left`, where it leads to a path that is not known.
     """
 
-    __slots__ = ("checks", "compiled", "count", "failed", "guard", "integers", "left", "paths", "structures", "watch")
+    __slots__ = ("checks", "compiled", "count", "deep", "failed", "guard", "integers", "left", "paths", "structures", "watch")
 
     def __init__(self, compiled, watch, paths, count, checks, integers):
         self.compiled, self.watch, self.paths, self.checks, self.guard = compiled, watch, paths, checks, MISS
@@ -44,6 +44,7 @@ class Entry:
         self.structures = [path.structure for path in types_of(paths)]
         leaves = sum(structure.num_leaves for structure in self.structures)
         self.left = len(compiled.program.outputs) > leaves + self.several
+        self.deep = self.left and any(len(path.tests) > NESTED_TESTS for path in paths)  # it may go on where it has left
         self.integers = integers  # see `Trace`
         self.failed = 0  # paths that could not be traced
 

@@ -90,6 +90,9 @@ SLOW_SOURCE_LINES = 50_000
 LONG_FUNCTION = 2000
 #: lines of LLVM code that the copies of a kernel may take; else they share a function (the same: 18 s off, 14; it runs as long)
 SHARED_LINES = 3000
+#: tests of one known answer that are branches in each other; later ones of a path are made without, and ask at its end whether it was left
+#: (300 tests: a program of 300 branches in each other is too deep for Python's stack)
+NESTED_TESTS = 24
 #: branches and loops in each other, of which the innermost are a function that is called: what is copied to its caller takes LLVM more
 #: than in proportion to its depth (40 branches in each other: 27 s off, 0.5)
 CALLED_DEPTH = 8

@@ -447,3 +447,21 @@ def test_quantiles_that_are_no_shares_raise_the_error_of_numpy(find, good, bad, 
     for q in (bad, np.nan * bad, bad):
         with pytest.raises(ValueError, match=re.escape(str(expected.value))):
             fast(x, q)
+
+
+def test_many_tests_one_after_the_other(backend):
+    """They are no branches in each other: what follows may be computed where they are answered otherwise, and raise there."""
+    tests = [f"    if np.sum(np.sin(x * {k + 1})) > {k + 9}:\n        x = x * {1 - k / 1000}" for k in range(32)]
+    ends = ["    if np.min(x) <= 0:\n        return x * x", "    return np.linalg.solve(np.eye(2) * x, x) + np.log(x)"]
+    space = {"np": np}
+    exec("\n".join(["def f(x):", *tests, *ends]), space)
+    f = space["f"]
+    fast = jit(f, backend=backend)
+    total = lambda f: lambda x: np.sum(f(x) * np.array([1.0, 0.3]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for x in np.array([[0.3, 0.4], [-1.0, 0.0], [0.3, 0.41]]):
+            for _ in range(2):
+                np.testing.assert_allclose(fast(x), f(x), rtol=1e-12)
+                np.testing.assert_allclose(checkpoint.grad(total(fast))(x), checkpoint.grad(total(f))(x), rtol=1e-10)
+    assert fast.traces <= 3
