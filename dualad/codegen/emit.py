@@ -118,9 +118,11 @@ def emit(
     returns = returns and [type(step) for step in plan.steps] == [Part]
     module = Module(tuple(part for function in functions.values() for part in function.finished(needed, returns)))
     parts = {k: function.parameters for k, function in functions.items()}
+    if len(functions) == len(plan.steps):
+        buffers.share(list(parts.values()), set(map(memory_of, plan.outputs)))
     joined = joins and len(functions) == len(plan.steps) > 1
     if joined:
-        parts = {0: list(dict.fromkeys(node for nodes in parts.values() for node in nodes))}
+        parts = {0: list({buffers.variable(node): node for nodes in parts.values() for node in nodes}.values())}
         calls = tuple(Do(Call(one.title, tuple(map(buffers.variable, one.parameters)), None)) for one in functions.values())
         module = Module((*module.parts, ir.Function("joined", tuple(map(buffers.variable, parts[0])), calls)))
     return Source(

@@ -14,7 +14,7 @@ from ..loops.forms import Buffer, Made, Node, NoLoopForm, Reduce, Scatter
 from ..loops.fuse import Nest, Plan, memory_of
 from ..loops.inline import Expression, Pull, factors
 from ..loops.nests import below, boxes_of, cuts_of, flattens, is_angle, jam, jams, lanes_of, slab_axis
-from ..support.costs import CALLED_DEPTH, JAMMED_STEPS
+from ..support.costs import CALLED_DEPTH, JAMMED_STEPS, SHARED_ROOM_BYTES
 from .body import LARGE, Body, around, each_row, started, table_row
 from .build import BLOCK_HIGH, BLOCK_LOW, PARTIAL, PARTS_OF, array, bounds, combined, in_block, least, literal, neutral, row_of
 from .merge import merged
@@ -47,6 +47,22 @@ class Names:
                 self.work += 1
             self.variables[node] = Var(name, node.dtype.name) if is_number(node) else array(name, node)
         return self.variables[node]
+
+    def share(self, parts, kept):
+        """Let large arrays to work in be one where the last of these parts that takes one comes before the first that takes the other."""
+        last = {node: k for k, nodes in enumerate(parts) for node in nodes}
+        met: set[Node] = set()
+        free: dict[tuple, list[Var]] = {}
+        for k, nodes in enumerate(parts):
+            rooms = [node for node in nodes if self.variables[node].name[0] == "w" and node not in kept]
+            large = [node for node in rooms if node.size * node.dtype.itemsize >= SHARED_ROOM_BYTES]
+            for node in large:
+                if node not in met and (left := free.get((node.shape, node.dtype))):
+                    self.variables[node] = left.pop()
+                met.add(node)
+            for node in large:
+                if last[node] == k:
+                    free.setdefault((node.shape, node.dtype), []).append(self.variables[node])
 
 
 def is_number(node):

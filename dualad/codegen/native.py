@@ -121,7 +121,7 @@ class Native:
         """Return the functions as a few statements: results are allocated, work comes from a pool, the parts are called."""
         plan, names = self.plan, self.emitted.names
         results = {memory_of(node) for node, out in zip(plan.outputs, values_in(plan.program.outputs), strict=True) if out.kind == "array"}
-        made = [node for node in names if node in plan.stored]
+        made = {name: node for node, name in names.items() if node in plan.stored}.values()
         work = [node for node in made if node not in results]
         space: dict[str, Any] = {
             "empty": np.empty,

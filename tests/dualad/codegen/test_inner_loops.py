@@ -416,3 +416,20 @@ def test_the_source_runs():
     space: dict = {}
     exec(f.source(X), space)
     assert "call_loop('numpy.fft._pocketfft_umath.rfft_n_even', 'dd->D', " in f.source(X)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_large_arrays_to_work_in_are_one_where_they_are_not_read_at_the_same_time(kept):
+    def filtered(x):
+        first = x = np.fft.fft2(x)
+        for n in range(5):
+            x = np.fft.ifft2(np.fft.fft2(x * 0.5) * (n + 1.0))
+        return (x.real, x * first) if kept else x.real
+
+    x = random.normal(size=(64, 64))
+    compiled = jit(filtered)
+    for a, b in zip(leaves(compiled(x)), leaves(filtered(x)), strict=True):
+        np.testing.assert_array_equal(a, b)
+    native = next(iter(compiled.entries.values())).compiled.executable
+    work = [name for name in native.emitted.names.values() if name[0] == "w"]
+    assert len(set(work)) <= 4 and len(work) > 15
