@@ -71,10 +71,16 @@ def viewed(fn):
 
 
 @lowers
-def reshape(out, x, *rest, order="C", **options):
-    if order != "C" or (rest and rest[-1] in ("F", "A", "K")):
+def reshape(out, x, *rest, **options):
+    if order_of(rest, options) != "C":
         raise NoLoopForm("the order is not C")
     return reshaped(x, out.shape)
+
+
+def order_of(args, kwargs):
+    """Return in which order a function takes the elements of an array."""
+    last = args[-1] if args else None
+    return kwargs.get("order", last if type(last) is str else "C")
 
 
 def reshaped(x, shape):
@@ -328,7 +334,7 @@ def placed(base, v, index, ops=()):
 
 def reshapes(ops):
     """Return whether the first of these views has another shape alone."""
-    return bool(ops) and row_says(ops[0][0], "lower") == "reshape" and ops[0][2].get("order", "C") == "C"
+    return bool(ops) and row_says(ops[0][0], "lower") == "reshape" and order_of(*ops[0][1:]) == "C"
 
 
 def first_view(x, ops):
@@ -341,6 +347,8 @@ def placed_anywhere(x, v, index, ops):
     """Return `x` with v where an index chooses elements of what views show, whatever these are."""
     places = np.arange(x.size).reshape(x.shape)
     for fn, args, kwargs in ops:
+        if order_of(args, kwargs) not in ("C", "F"):
+            raise NoLoopForm("the order is that of its memory")
         places = fn(places, *args, **kwargs)
     chosen = get(None, constant(places), index)
     return reshaped(assigned(None, reshaped(x, (x.size,)), v, chosen), x.shape)
