@@ -7,6 +7,7 @@ puts into the lanes of vectors. A member's bits do not depend on the others, nor
 from __future__ import annotations
 
 import math
+from itertools import chain
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from ..graph.side_by_side import Separate, side_by_side
 from ..ir.nodes import ArrayType, Call, Do, For, Function, Reshape, Row, Var
 from ..ir.values import Value as Number
 from ..ir.values import unwrapped
-from ..support.costs import LANES, MEMBERS_ADDITIONS, MEMBERS_ELEMENTS, MEMBERS_SIDE_BY_SIDE, THREAD_BLOCKS
+from ..support.costs import LANES, LAST_ROWS, MEMBERS_ADDITIONS, MEMBERS_ELEMENTS, MEMBERS_SIDE_BY_SIDE, THREAD_BLOCKS
 from .chain_kernels import ChainKernels, Group, assign
 from .fragments import Unit
 from .function import BLOCK
@@ -75,19 +76,21 @@ class MemberKernels:
     def __call__(self, values: list, count: int) -> list[np.ndarray]:
         """Return the outputs of so many members, stacked; so are the inputs that move."""
         rows = -(-count // self.beside)
-        stacked = [self.grouped(x, rows) for x, moves in zip(values, self.moving, strict=True) if moves]
+        last = min(rows, LAST_ROWS * self.threads) if count % self.beside else 0  # are copied, one with others in place of those that lack
+        stacked = [np.ascontiguousarray(x) for x, moves in zip(values, self.moving, strict=True) if moves]
         shared = [np.asarray(x, order="C") for x, moves in zip(values, self.moving, strict=True) if not moves]
         outs = [np.empty((rows * self.beside, *out.shape), out.dtype) for out in self.outputs]
         work = self.pool.pop() if self.pool else self.work()
-        for first in range(0, rows, self.most):
-            stop = min(first + self.most, rows)
-            self.kernels.members(first, stop, *stacked, *shared, *(self.grouped(out, rows) for out in outs), *work)
+        for low, high in ((0, rows - last), (rows - last, rows)):
+            part = slice(low * self.beside, high * self.beside)
+            arrays = [self.grouped(x[part], high - low) for x in stacked], shared, [self.grouped(out[part], high - low) for out in outs]
+            for first in range(0, high - low, self.most):
+                self.kernels.members(first, min(first + self.most, high - low), *chain.from_iterable(arrays), *work)
         self.pool.append(work)
         return [out[:count] for out in outs]
 
     def grouped(self, x, rows):
         """Return an array of members as one of rows of them; the last one stands in for those that lack."""
-        x = np.ascontiguousarray(x)
         if self.beside == 1:
             return x
         if lacking := rows * self.beside - len(x):

@@ -10,10 +10,11 @@ import optree
 import pytest
 
 from checkpoint import chain, grad, value_and_grad
-from dualad import jit, jvp
+from dualad import jit, jvp, primitive
 from dualad.codegen.member_kernels import MemberKernels
 from dualad.jit import compiled as kernels
 from dualad.jit.compiled import BACKENDS, compile_llvm, compile_members
+from dualad.rules import elementwise
 
 RNG = np.random.default_rng(4)
 
@@ -88,6 +89,14 @@ def test_results_have_the_bits_of_single_calls(name, dtype):
         for count in (1, 3, 70) if options != {"backend": "numpy"} else (3,):
             args = members_of(shapes, over, count, dtype)
             same(compiled.map(*args, over=over), one_by_one(compiled, args, over, count))
+
+
+def test_members_of_rows_that_are_copied_and_that_are_not():
+    f, shapes, over = FUNCTIONS["elementary functions"]
+    args = members_of(shapes, over, 64 * 9 + 1)
+    for threads in (None, 1, 2):
+        compiled = jit(f, threads=threads, verify=False)
+        same(compiled.map(*args, over=over), one_by_one(compiled, args, over, 64 * 9 + 1))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -236,3 +245,19 @@ def test_what_members_print_is_printed_once_for_each(capsys):
     for _ in range(2):
         np.testing.assert_array_equal(total.map(xs), xs.sum(axis=1))
         assert capsys.readouterr().out == "large 5.0\nlarge 7.0\n"
+
+
+def test_members_that_call_python_are_interrupted_in_it():
+    @primitive
+    def stopped(x):
+        if x[0] > 0.5:
+            raise KeyboardInterrupt
+        return x + 0.1
+
+    elementwise(stopped, lambda ans, x: np.ones_like(x))
+    f = jit(lambda x: chain(lambda k, x: stopped(x), x, steps=3), threads=2, verify=False)
+    xs = np.zeros((12, 9))
+    for _ in range(2):
+        np.testing.assert_allclose(f.map(xs), 0.3)
+        with pytest.raises(KeyboardInterrupt):
+            f.map(xs + np.arange(12.0)[:, None] / 14.0)
