@@ -7,6 +7,7 @@ SciPy's to rounding.
 from __future__ import annotations
 
 from collections.abc import Callable, Set
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,41 +44,75 @@ def all_at_once(
     """
     from scipy import integrate
 
-    found: list[Trials] = []
     wanted = frozenset({"end"} if whole else ())
-
-    class AtOnce(solver):  # type: ignore[misc]
-        y: Any
-
-        def _step_impl(self) -> tuple[bool, str | None]:
-            if found:  # it was called for the end again, which the last trial did not reach
-                return False, self.TOO_SMALL_STEP
-            trial = compiled(source, method, self.y.shape, self.vectorized, wanted, as_trial)
-            found.append(tried(trial, self, options["args"] or ()))
-            self.nfev += found[0].number * self.n_stages
-            self.t, self.y = found[0].times[-1], found[0].last
-            return len(found[0].times) > 1, self.TOO_SMALL_STEP
-
-        def _dense_output_impl(self) -> Callable[[np.ndarray], np.ndarray]:
-            def states(asked: np.ndarray) -> np.ndarray:
-                steps = np.unique(Accepted(None, found[0].times, []).step_of(asked))
-                self.nfev += len(steps) * len(getattr(solver, "C_EXTRA", ()))
-                return self.y[:, None] if asked[0] == self.t else between(found[0].times, asked)
-
-            return states
-
+    search = Search(lambda shape: compiled(source, method, shape, options["vectorized"], wanted, as_trial), options["args"] or (), between)
     try:
-        result = integrate.solve_ivp(fun, span, y0, method=AtOnce, **options)
+        result = integrate.solve_ivp(fun, span, y0, method=at_once(solver), search=search, **options)
     except NotCompiled:
         return None
-    if not found:  # there is nothing to integrate
+    finally:
+        search.end()
+    if search.trials is None:  # there is nothing to integrate
         return Accepted(result, np.array(span, float), [])
-    times, states = found[0].times, found[0].states
+    times, states = search.trials.times, search.trials.states
     if options["t_eval"] is None:
         result.t = times
     if states is not None:
         result.y = np.concatenate([result.y[:, 0][None], states]).T
     return Accepted(result, times, [])
+
+
+class Search:
+    """One search for steps: its solver, and what it has found."""
+
+    solver: Any = None
+    trials: Trials | None = None
+
+    def __init__(self, trial: Callable[[tuple], Callable], args: tuple, between: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> None:
+        self.trial, self.args, self.between = trial, args, between
+
+    def run(self) -> Trials:
+        self.trials = tried(self.trial(self.solver.y.shape), self.solver, self.args)
+        return self.trials
+
+    def asked(self, times: np.ndarray) -> np.ndarray:
+        """Return the plain states at some times, none of them after the last step."""
+        assert self.trials is not None
+        solver, found = self.solver, self.trials.times
+        steps = np.unique(Accepted(None, found, []).step_of(times))
+        solver.nfev += len(steps) * len(getattr(solver, "C_EXTRA", ()))
+        return solver.y[:, None] if times[0] == solver.t else self.between(found, times)
+
+    def end(self) -> None:
+        """Forget the solver, which refers to itself and to arrays."""
+        if self.solver is not None:
+            vars(self.solver).clear()
+
+
+@cache
+def at_once(solver: Any) -> Any:
+    """Return a class of SciPy's whose first step is all steps of a search."""
+
+    class AtOnce(solver):
+        y: Any
+
+        def __init__(self, *given: Any, search: Search, **kwargs: Any) -> None:
+            super().__init__(*given, **kwargs)
+            self.K = self.K_extended = None  # its places for stages
+            self.search, search.solver = search, self
+
+        def _step_impl(self) -> tuple[bool, str | None]:
+            if self.search.trials is not None:  # the last of them did not reach the end
+                return False, self.TOO_SMALL_STEP
+            trials = self.search.run()
+            self.nfev += trials.number * self.n_stages
+            self.t, self.y = trials.times[-1], trials.last
+            return len(trials.times) > 1, self.TOO_SMALL_STEP
+
+        def _dense_output_impl(self) -> Callable[[np.ndarray], np.ndarray]:
+            return self.search.asked
+
+    return AtOnce
 
 
 class Trials(NamedTuple):

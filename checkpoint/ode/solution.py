@@ -74,6 +74,8 @@ class Solution:
         self.hits = [found.step_of(np.asarray(at)) for at in happened]
         self.times = self.traced_times(tuple(self.span))
         self.lengths = np.diff(self.times)
+        fixed = self.source is not None and not any(isinstance(at, Traced) for at in (self.times, array(self.t_eval)))
+        self.ends = int(fixed and np.size(asked) > 0 and asked is not None and asked[-1] == found.times[-1])  # no interpolant is needed
 
     def between(self, times: np.ndarray, asked: np.ndarray) -> Any:
         """Return the plain states at the times asked for, of steps between `times`; traced ones are made later."""
@@ -109,8 +111,9 @@ class Solution:
     def walk(self) -> tuple[Any, dict[int, dict]]:
         """Make all steps; return the states asked for, of shape (n, m), and by their first step what the runs put out."""
         count = len(self.found.times) - 1
+        asked: Any = () if self.places is None else self.places[: len(self.places) - self.ends]
         alone = {int(k) for steps in self.hits for k in steps}
-        counts = [0] * count if self.places is None else np.bincount(self.places, minlength=count).tolist()
+        counts = np.bincount(asked, minlength=count).tolist()
         ranges = runs(counts, alone)
         longest = max(ranges, key=lambda pair: pair[1] - pair[0], default=None)
         state = self.state
@@ -120,7 +123,7 @@ class Solution:
             wanted = {"end"} if self.t_eval is None else {"points"} if any(counts[start:stop]) else set()
             if self.dense or start in alone:
                 wanted |= {"start", "coefficients"}
-            x, chosen = self.fractions(start, stop) if "points" in wanted else (None, ())
+            x, chosen = self.fractions(asked, start, stop) if "points" in wanted else (None, ())
             options = self.options if (start, stop) == longest else {}
             state, outs = self.steps(start, stop, state, x, wanted, self.scheduled(stop - start, options))
             notes[start] = outs
@@ -128,6 +131,8 @@ class Solution:
                 pieces.append(outs["end"].T)
             elif "points" in wanted:
                 pieces.append(np.moveaxis(outs["points"], 1, 0)[:, *chosen])
+        if self.ends:
+            pieces.append(state[0][:, None])
         return np.concatenate(pieces, axis=1) if pieces else np.zeros((len(self.y0), 0)), notes
 
     def scheduled(self, count: int, options: dict[str, Any]) -> dict[str, Any]:
@@ -136,10 +141,11 @@ class Solution:
         chosen = any(options.get(name) is not None for name in ("schedule", "storage", "memory"))
         return options if chosen or not small else {**options, "schedule": StoreAll()}
 
-    def fractions(self, start: int, stop: int) -> tuple[Any, tuple]:
-        """Return the times asked for in some steps as fractions of these, with rows of one length, and where they stand in them."""
-        inside = np.flatnonzero((self.places >= start) & (self.places < stop))
-        rows = self.places[inside] - start
+    def fractions(self, asked: np.ndarray, start: int, stop: int) -> tuple[Any, tuple]:
+        """Return the times asked for in some steps as fractions of these, with rows of one length, and where they stand in them; `asked`
+        says in which step each time is."""
+        inside = np.flatnonzero((asked >= start) & (asked < stop))
+        rows = asked[inside] - start
         columns = np.arange(len(rows)) - np.searchsorted(rows, rows)
         times = array(self.t_eval)[inside]
         x = (times - self.times[start:stop][rows]) / self.lengths[start:stop][rows]

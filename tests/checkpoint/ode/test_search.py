@@ -83,11 +83,13 @@ def test_states_made_again_have_the_bits_of_those_of_the_search(method, searches
 
     end(10.0)
     (grad if method == "RK45" else dualad.derivative)(end)(10.0)
+    last = solve_ivp(slope, (0.0, 10.0), np.linspace(0.5, 1.0, 9), method, t_eval=[10.0], args=(10.0,))
+    assert np.array_equal(last.y[:, 0], made[0][1][:, -1])
     (t, y), again = made
     assert y.shape[1] > 30
     assert again[0].tobytes() == t.tobytes()
     assert np.array_equal(again[1], y)
-    assert len(searches) == 2
+    assert len(searches) == 3
 
 
 def test_what_asks_for_each_step_and_what_is_not_compiled_goes_step_by_step(searches, monkeypatch):
@@ -108,6 +110,21 @@ def test_complex_states_and_right_hand_sides_that_branch():
     agree(solve_ivp(turning, **options), integrate.solve_ivp(turning.f, **options), rtol=1e-6)
     leaking = dualad.jit(lambda t, y: -y if y[0] > 0.5 else -2.0 * y)
     agree(solve_ivp(leaking, (0.0, 3.0), [1.0]), integrate.solve_ivp(leaking.f, (0.0, 3.0), [1.0]), rtol=1e-6)
+
+
+def test_the_last_time_has_derivatives():
+    """Of exp(-w t1), where the time asked for moves with the end, and where it stays."""
+    decay = dualad.jit(lambda t, y, w: -w * y)
+    tight = {"rtol": 1e-9, "atol": 1e-12}
+
+    def asked(end, t1):
+        return solve_ivp(decay, (0.0, end), [1.0], t_eval=[0.5, t1], args=(0.7,), **tight).y[0, 1]
+
+    by_both = grad(lambda t1: asked(t1, t1)), -0.7 * np.exp(-1.4)
+    by_asked = grad(lambda t1: asked(2.0, t1)), -0.7 * np.exp(-1.4)
+    by_end = grad(lambda end: asked(end, 2.0)), 0.0
+    for derivative, wanted in (by_both, by_asked, by_end):
+        assert derivative(2.0) == pytest.approx(wanted, abs=1e-6)
 
 
 def test_nothing_to_integrate():
