@@ -217,6 +217,8 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
                 if found is None:
                     entry, found, failed = self.on_new_path(entry, call)
                     if found is None:
+                        if isinstance(failed, TraceError):  # before a loop that may never end
+                            self.warn(failed)
                         result = self.plainly(args, kwargs)  # or what the function raises
                         self.warn(failed)
                         return result

@@ -465,3 +465,19 @@ def test_many_tests_one_after_the_other(backend):
                 np.testing.assert_allclose(fast(x), f(x), rtol=1e-12)
                 np.testing.assert_allclose(checkpoint.grad(total(fast))(x), checkpoint.grad(total(f))(x), rtol=1e-10)
     assert fast.traces <= 3
+
+
+def test_a_loop_that_is_too_long_to_trace_is_told_before_the_plain_function_runs(backend, monkeypatch):
+    monkeypatch.setattr("dualad.graph.trace.PROGRAM_OPERATIONS", 200)
+
+    def endless(x):
+        while x > 0.0:
+            x = x + 1.0
+            if x > 1000.0:
+                raise OverflowError("it never ends")
+        return x
+
+    fast = jit(endless, backend=backend)
+    assert fast(-1.0) == -1.0
+    with pytest.warns(UserWarning, match=r"test_branches.py, line \d+: more than 200 operations"), pytest.raises(OverflowError):
+        fast(0.5)
