@@ -21,6 +21,8 @@ that takes a path not yet seen (its output `left`) ends the loop, and the state 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..graph.scan import Scan
@@ -44,14 +46,14 @@ class ChainKernels:
     Attributes
     ----------
     source : the emitted module as Python.
-    functions : the functions; compiled ones are attributes of the same name.
+    functions : the functions, which may call those `within`; compiled ones are attributes of the same name.
     threads : how many share nests in blocks; None where there are none.
     shares : the positions of the parameters that have a share.
     in_python : what Python is called for, and why.
     """
 
-    def __init__(self, units: list[Unit], functions: list[Function], threads: int | None):
-        self.module = Module((*(part for unit in units for part in unit.module.parts), *functions))
+    def __init__(self, units: list[Unit], functions: list[Function], threads: int | None, within: Sequence[Function] = ()):
+        self.module = Module((*(part for unit in units for part in unit.module.parts), *within, *functions))
         self.source = text_of(self.module)
         reason = too_long(self.source, *(unit.program for unit in units))
         if reason is not None:

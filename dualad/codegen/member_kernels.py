@@ -71,7 +71,7 @@ class MemberKernels:
         begun = [*map(assign, (low, high), map(unwrapped, share)), *(each.set() for each in self.own), *p.load()]
         block = Function("members_block", (*parameters, BLOCK), (*begun, For(k, low, high, tuple(turn))))
         whole = Function("members", parameters, (Do(Call(block.name, parameters, None), THREAD_BLOCKS),))
-        return ChainKernels([unit], [block, whole], self.threads)
+        return ChainKernels([unit], [whole], self.threads, [block])
 
     def __call__(self, values: list, count: int) -> list[np.ndarray]:
         """Return the outputs of so many members, stacked; so are the inputs that move."""

@@ -251,6 +251,7 @@ def helped(function: Callable, threads: int, enter: Callable) -> Callable:
     """Return a compiled function, which takes a team last, as one of its other arguments."""
 
     def call(*args):
-        return function(*args, TEAMS.setdefault(threads, Team(threads)).ask(enter))
+        team = TEAMS.get(threads) or TEAMS.setdefault(threads, Team(threads))
+        return function(*args, team.ask(enter))
 
     return call
