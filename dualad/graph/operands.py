@@ -19,15 +19,17 @@ NUMBERS = (int, float, np.float64, np.float32, np.int64)
 
 def shape_of(operation):
     """Return all of an operation but its operands, hashable, and these: its values, and numbers that may be values."""
-    operands: list = []
-    free = may_vary(operation.fn)
-    shape = (
-        operation.fn,
-        walked(operation.args, free, operands),
-        walked(operation.kwargs, False, operands),
-        tuple([(out.shape, out.dtype, out.kind) for out in operation.outputs]),
-    )
-    return shape, operands
+    if operation.shaped is None:
+        operands: list = []
+        free = may_vary(operation.fn)
+        shape = (
+            operation.fn,
+            walked(operation.args, free, operands),
+            walked(operation.kwargs, False, operands),
+            tuple([(out.shape, out.dtype, out.kind) for out in operation.outputs]),
+        )
+        operation.shaped = shape, operands
+    return operation.shaped
 
 
 def may_vary(fn):

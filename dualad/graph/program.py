@@ -98,11 +98,11 @@ class Value:
 class Operation:
     """One evaluation: ``outputs = fn(*args, **kwargs)``."""
 
-    __slots__ = ("args", "fn", "found", "kwargs", "line", "outputs", "several")
+    __slots__ = ("args", "fn", "found", "kwargs", "line", "outputs", "several", "shaped")
 
     def __init__(self, fn, args, kwargs, outputs, several=False, line=None):
         self.fn, self.args, self.kwargs, self.outputs, self.several, self.line = fn, args, kwargs, outputs, several, line
-        self.found = None
+        self.found = self.shaped = None  # what is asked for often
 
     @property
     def call(self) -> Callable:
