@@ -230,7 +230,8 @@ class CompiledEntry(ChainEntry):
     def held(self) -> int:
         """Return the bytes that the chain holds besides states."""
         assert self.reversal is not None
-        work, sums = [*self.segments.work, *(array for arrays in self.reversal.work for array in arrays)], self.sums()
+        arrays, sums = [self.segments.work, *self.reversal.work], self.sums()
+        work = list({id(array): array for some in arrays for array in some}.values())  # loops share arrays
         shares = [sums[i] for i in self.reversal.loops.shares]
         outs = sum(int(np.prod(out.shape)) * np.dtype(out.dtype).itemsize for out in self.stepper.base.outputs[1])
         return overhead_bytes(self.given, outs, self.steps) + nbytes(work) + nbytes(sums) + nbytes(shares)

@@ -84,6 +84,7 @@ class Segments:
         self.given = list(map(given_array, (*stepper.params, *stepper.inputs)))
         self.outs = [np.zeros((length or 0, *out.shape), out.dtype) for out in stepper.outs]
         self.pool, self.end, self.length = BufferPool(self.start), np.zeros((), np.int64), length
+        self.room: dict[Any, list[np.ndarray]] = {}  # where the loops work, one after the other
         self.renew(0, self.start)
         self.made, self.pace = 0, Pace()
         self.plain: dict[int, bool] = {}  # the steps that the plain function made, and whether the loops know their paths
@@ -101,7 +102,7 @@ class Segments:
         self.loops = self.stepper.advance_loops()
         if not self.loops.compiled:
             self.stepper.compile(self.loops)
-        self.work = [array for unit in self.loops.work() for array in unit]
+        self.work = [array for unit in self.loops.work(self.room) for array in unit]
 
     def learn(self, k: int, x: State) -> State | None:
         """Let the loops know the path that step k takes from x_k, or the predicate there; else return the state that the plain function
@@ -175,7 +176,7 @@ class Reversal:
         self.loops, self.of = self.made(), self.segments.stepper.compiled
         if not self.loops.compiled:
             self.segments.stepper.compile(self.loops)
-        self.work = self.loops.work()
+        self.work = self.loops.work(self.segments.room)
         self.shares = [np.empty_like(self.sums[i]) for i in self.loops.shares] if self.sums else []
 
     def begin(self, d: list[np.ndarray], e: list[np.ndarray], gs: Any, sums: list[np.ndarray], states: list[np.ndarray]) -> None:

@@ -40,6 +40,15 @@ from .native import compiled, too_long
 __all__ = ["ChainKernels", "emit_advance", "emit_pull"]
 
 
+def place(room, free, kind):
+    """Return the next free array of a kind, or a new one."""
+    array = next(free.get(kind, iter(())), None)
+    if array is None:
+        array = np.empty(*kind)
+        room.setdefault(kind, []).append(array)
+    return array
+
+
 class ChainKernels:
     """Emitted functions, and what they work in.
 
@@ -62,9 +71,15 @@ class ChainKernels:
         self.shares: list[int] = []
         self.in_python = list(dict.fromkeys(call for unit in units for call in unit.source.in_python))
 
-    def work(self):
-        """Return, for each unit, new arrays to work in and the constants."""
-        return [[*(np.empty(x.shape, x.dtype) for x in unit.work.values()), *unit.arrays] for unit in self.units]
+    def work(self, room):
+        """Return, for each unit, arrays to work in and the constants. Arrays are taken from `room`, lists of them by shape and dtype, and
+        added to it; units of one function share none, as its arguments must not overlap."""
+        together, made = len(self.functions) < len(self.units), []
+        free: dict = {}
+        for unit in self.units:
+            free = free if together and made else {kind: iter(tuple(arrays)) for kind, arrays in room.items()}
+            made.append([*(place(room, free, (x.shape, x.dtype)) for x in unit.work.values()), *unit.arrays])
+        return made
 
     def compile(self):
         """Compile the functions, or load their machine code."""
