@@ -74,7 +74,7 @@ class ChainKernels:
     def work(self, room):
         """Return, for each unit, arrays to work in and the constants. Arrays are taken from `room`, lists of them by shape and dtype, and
         added to it; units of one function share none, as its arguments must not overlap."""
-        together, made = len(self.functions) < len(self.units), []
+        together, made = len(self.functions) < len(self.units), list[list]()
         free: dict = {}
         for unit in self.units:
             free = free if together and made else {kind: iter(tuple(arrays)) for kind, arrays in room.items()}
