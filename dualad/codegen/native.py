@@ -18,7 +18,7 @@ from ..ir.verify import checking, verify
 from ..loops.forms import Buffer, Fill, Made, Node
 from ..loops.fuse import Plan, memory_of, plan
 from ..loops.threads import in_blocks
-from ..support.costs import SLOW_SOURCE_LINES, SMALL_ARRAY_BYTES
+from ..support.costs import SLOW_SOURCE_LINES, SMALL_ARRAY_BYTES, WOKEN_ADDITIONS
 from ..support.forks import compiler
 from .emit import Source, emit
 from .fragments import STEPS
@@ -62,7 +62,7 @@ class Native:
         nodes = iter(self.plan.outputs)
         self.outputs = [next(nodes) if isinstance(out, Value) else None for out in program.outputs]
         self.emitted = emit(self.plan, STEPS, joins=True)
-        self.threads = threads or 1
+        self.threads = (threads or 1) if self.emitted.additions >= WOKEN_ADDITIONS else 1
         self.source = self.emitted.text
         self.notes = notes(self.plan, self.emitted)
         self.fixed: dict[Node, np.ndarray] = {}

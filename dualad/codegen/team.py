@@ -208,7 +208,7 @@ def code_of_team(processor: str) -> str:
 
 
 def idlers() -> dict[str, Any]:
-    """Return the functions of the system that the code calls."""
+    """Return the functions of the system that the code calls; that of Windows sleeps for milliseconds, not microseconds."""
     if os.name == "posix":
         library = ctypes.CDLL(None)
         return {"dualad_offer": library.sched_yield, "dualad_sleep": library.usleep}

@@ -112,6 +112,8 @@ CACHE_ELEMENTS = 1 << 15
 SHARED_ROOM_BYTES = 1 << 15
 #: blocks of a nest at most; bits depend on them, not on the number of threads
 THREAD_BLOCKS = 64
+#: additions of a program (some 70 us) from which threads are woken for it, which takes 8 us (a sum of 2^16 products: 32 us, 24 alone)
+WOKEN_ADDITIONS = 1 << 20
 #: turns in which a thread that waits for another keeps its processor (about 30 us: between the nests of a step it is there at once), then
 #: offers it to others (a millisecond: it is there for the next call), and microseconds of each sleep after that
 WAITS, OFFERS, NAP = 2000, 2000, 50

@@ -20,6 +20,7 @@ pytest.importorskip("llvmlite")
 from checkpoint import CTZ, Mixed, Periodic, Revolve, Stats, StoreAll, chain, grad
 from checkpoint.loops import traced as within
 from dualad import jit, jvp
+from dualad.codegen import native as backend
 from dualad.codegen import team
 from dualad.codegen.emit import text_of
 from dualad.codegen.native import Native, compile_llvm, compiled
@@ -67,6 +68,7 @@ CASES = {
 def small_blocks(monkeypatch, tmp_path):
     monkeypatch.setenv("DUALAD_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(room, "CACHE_ELEMENTS", 100)
+    monkeypatch.setattr(backend, "WOKEN_ADDITIONS", 0)
 
 
 def bits(outs):
@@ -194,6 +196,16 @@ def test_small_nests_are_not_shared():
     loss = lambda x, step: total(driven(step, x, C[:3, :20]))
     one, two = (grad(loss)(U[:3, :20], jit(diffuse, threads=threads)) for threads in (None, 2))
     assert bits([one]) == bits([two]) and shared(2) == before
+
+
+def test_nobody_is_woken_for_a_short_program(monkeypatch):
+    counts = []
+    for least in (0, 1 << 20):
+        monkeypatch.setattr(backend, "WOKEN_ADDITIONS", least)
+        native, before = compile_llvm(traced(lambda u: u * 2.0, U), 2), shared(2)
+        np.testing.assert_array_equal(native.call(U)[0], U * 2.0)
+        counts.append(shared(2) - before)
+    assert counts == [1, 0]
 
 
 @pytest.mark.parametrize("schedule", [CTZ(), Revolve(3), StoreAll(), Mixed(3), Periodic()])
@@ -325,6 +337,6 @@ def test_an_interrupt_is_heard_while_threads_share_a_chain():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a program of its own")
 def test_a_program_ends_while_helpers_wait(tmp_path):
-    code = "import numpy as np; from dualad import jit; f = jit(lambda u: u * 2.0, threads=3); "
+    code = "import numpy as np; from dualad import jit; f = jit(lambda u: np.exp(np.sin(u)), threads=3); "
     code += "u = np.ones((400, 400)); [f(u) for _ in range(20)]; from dualad.codegen.team import TEAMS; assert list(TEAMS) == [3]"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
