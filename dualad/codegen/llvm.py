@@ -189,7 +189,8 @@ class Writer:
         if dtype not in FLOATS:
             return Number(arithmetic_dtype(dtype), str(int(value)))
         if dtype == "float32":  # is written as the float64 that it is, too; beyond them all it is infinite
-            value = struct.unpack("f", struct.pack("f", value))[0] if abs(value) < 3.4028235677973366e38 else math.copysign(math.inf, value)
+            beyond = abs(value) >= 3.4028235677973366e38  # not NaN
+            value = math.copysign(math.inf, value) if beyond else struct.unpack("f", struct.pack("f", value))[0]
         return Number(dtype, f"0x{struct.pack('>d', value).hex()}")
 
     def operate(self, name, *args):

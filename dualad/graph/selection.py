@@ -22,6 +22,7 @@ from ..rules.indexing import expanded, getitem, is_basic, updated
 from ..rules.kinds import ROWS, row_says
 from ..rules.reductions import of_some
 from ..rules.shapes import blank, length
+from . import ranks
 from .operands import same
 
 __all__ = ["Selection", "apart", "met_by_mask", "positions", "selected", "with_masks"]
@@ -114,14 +115,14 @@ class Selection(Traced):
         self.level.check()
         if row.fn in (getitem, np.take):
             return self.indexed(row, *args, **kwargs)
+        if row.selected is not None:
+            return getattr(ranks, row.selected)(self, row, *args, **kwargs)
         if row.fn is updated and type(args[2]) is Selection:
             return updated(*args[:2], with_masks(args[2], self.level.trace)[0], *args[3:])
         if row.elementwise or row.fn is blank or (type(row.fn) is np.ufunc and row.fn.signature is None):
             return self.elementwise(row, args, kwargs)
-        parameters, product = signature(row.fn).parameters, row.kind == "bilinear"
-        if product and row.skips_zeros and not kwargs and all(type(arg) is Selection for arg in args):
-            return self.product(row, *args)
-        if "where" in parameters or (row.skips_zeros and not product):
+        parameters = signature(row.fn).parameters
+        if "where" in parameters or row.skips_zeros:
             return self.reduced(row, parameters, args, kwargs)
         raise self.needs_length(f"{row.name} of x[mask]")
 
@@ -136,6 +137,8 @@ class Selection(Traced):
         return answers[0]
 
     def _restate(self, fn, body, args, kwargs):
+        if (selected := row_says(fn, "selected")) is not None:
+            return getattr(ranks, selected)(self, ROWS[fn], *args, **kwargs)
         return self.elementwise(ROWS[fn], args, kwargs) if row_says(fn, "elementwise") else body(*args, **kwargs)
 
     def __array_ufunc__(self, ufunc, method, *args, **kwargs):
@@ -216,15 +219,6 @@ class Selection(Traced):
             result = of_some(result, x.shape[x.at], row.reduces.__name__)
         return np.reshape(result, tuple(1 if a in axes else n for a, n in enumerate(x.shape))) if keepdims and count != 1 else result
 
-    def product(self, row, a, b):
-        """Evaluate a product of vectors or matrices that adds up along the axis that the mask made."""
-        self.check_mask(a)
-        self.check_mask(b)
-        if a.behind or b.at or b.behind > 1:
-            raise self.needs_length(f"{row.name} along another axis of x[mask]")
-        a, b, count = a.cleaned(0), b.cleaned(0), self.mask.ndim
-        return row.fn(np.reshape(a, (*a.shape[: a.ndim - count], -1)), np.reshape(b, (-1, *b.shape[count:])))
-
     def summed(self):
         """Return the sum along the axis that the mask made, which keeps the length 1."""
         return np.sum(self, axis=self.at, keepdims=True)
@@ -242,6 +236,8 @@ class Selection(Traced):
             return selected(x, index, self.level.trace)
         if (inner := x.inner(index)) is not None:
             return inner.selection(inner.cleaned(), inner.behind)
+        if ranks.is_integer(index):
+            return ranks.element(x, index)
         index, at = x.in_full(index)
         part = x.primal[index]
         made = x.selection(part, part.ndim - at - x.mask.ndim)
@@ -309,6 +305,10 @@ class Selection(Traced):
     def selection(self, full, behind):
         """Return what the mask selects of a full array with so many axes behind those of the mask."""
         return selection(full, self.mask, np.ndim(full) - behind - self.mask.ndim, self.level)
+
+    def selected_by(self, mask):
+        """Return what another mask selects of the full array."""
+        return selection(self.primal, mask, 0, self.level)
 
     def spread_mask(self, behind):
         """Return the mask, of a shape that broadcasts with the full array."""

@@ -465,12 +465,12 @@ def slogdet_vjp(g, ans, a):
 
 # fmt: off
 bilinear(np.matmul,      matmul_first, matmul_second, pattern="product", batch=matmul_form, blocks="product", lower="matmul",
-                         inner=of_matrices, operator="matmul", skips_zeros=True)
+                         inner=of_matrices, operator="matmul", selected="product")
 bilinear(np.dot,         dot_first, dot_second, pattern="dot", batch=dot_form, blocks="dotted", lower="dot", inner=of_dotted,
-                         skips_zeros=True)
+                         selected="product")
 bilinear(np.outer,       outer_first, outer_second, batch=outer_form, blocks="outer", lower="outer")
 multilinear(np.einsum,   einsum_transpose, call=einsum_call, canonical=canonical_einsum, view="alone", viewed=einsum_view,
-                         pattern="einsum", batch=einsum_form, blocks="einsum", lower="einsum")
+                         pattern="einsum", batch=einsum_form, blocks="einsum", lower="einsum", selected="contracted")
 composite(np.inner,      inner, with_numpy_value=beyond_matrices)
 composite(np.tensordot,  tensordot, with_numpy_value=lambda a, b, axes=2: is_complex(a) or is_complex(b))
 composite(np.kron,       kron)

@@ -366,14 +366,14 @@ def diff(x, n=1, axis=-1, prepend=NO, append=NO):
 
 # fmt: off
 linear(np.sum,     sum_transpose, affine=("initial",), call=add_reduce, axes="axis", reduces=np.add, lower="sum")
-linear(np.cumsum,  cumsum_transpose, axes="axis", batch=flat_form, lower="cumsum")
+linear(np.cumsum,  cumsum_transpose, axes="axis", batch=flat_form, lower="cumsum", selected="running")
 linear(np.mean,    mean_transpose, axes="axis", blocks="mean", lower="mean")
 explicit(variance,  variance_jvp, variance_vjp, axes="axis", blocks="variance", lower="var")
 explicit(deviation, deviation_jvp, deviation_vjp, axes="axis", blocks="deviation", lower="std")  # std' = 0 of a constant
 composite(np.var,  var)
 composite(np.std,  std)
 explicit(np.prod,    prod_jvp, prod_vjp, axes="axis", reduces=np.multiply, lower="prod")
-explicit(np.cumprod, cumprod_jvp, cumprod_vjp, axes="axis", batch=flat_form, lower="cumprod")
+explicit(np.cumprod, cumprod_jvp, cumprod_vjp, axes="axis", batch=flat_form, lower="cumprod", selected="running")
 explicit(np.max, extremum_jvp, extremum_vjp, axes="axis", reduces=np.maximum, lower="max")  # ties share equally
 explicit(np.min, extremum_jvp, extremum_vjp, axes="axis", reduces=np.minimum, lower="min")
 linear(of_some, lambda g, x, count, name: g, elementwise=True, lower="of_some")

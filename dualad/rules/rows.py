@@ -89,13 +89,11 @@ class Row:
     batch: Callable | Literal[False] | None = None
     #: the rule of `loops` that lowers it, where that is neither an elementwise one nor follows from the other fields
     lower: str | None = None
-    #: the ufunc underneath, whose inner loop compiled code calls where there is no other form: a function of the arguments that returns
-    #: an `InnerLoop`; of an elementwise ufunc it is that itself
+    #: where there is no other form, compiled code calls its inner loop: an `InnerLoop` of the arguments; of an elementwise ufunc its own
     inner: Callable | None = None
     #: in place of a call, loops are made of what its own code calls, all of which has rows (True), or another function of its arguments
     inlined: Any = False
-    #: its expression in a loop, where it is elementwise (`scalars.Scalar`); others of arrays of integers, of complex numbers, and of
-    #: Python's integers, which do not wrap
+    #: its expression in a loop, where it is elementwise (`scalars.Scalar`); others of integers, complex numbers, Python's integers
     scalar: Any = None
     of_integers: Any = None
     of_complex: Any = None
@@ -127,6 +125,8 @@ class Row:
     #: gives an array to write into, also one of no axes; writes into its first argument
     buffer: bool = False
     writes: bool = False
+    #: the function of `graph/ranks.py` that evaluates it on what a traced mask selects, where that is no reduction
+    selected: str | None = None
     #: zeros among the elements that it adds up change nothing
     skips_zeros: bool = False
     #: the ufunc whose reduction it is

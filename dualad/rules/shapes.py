@@ -413,8 +413,9 @@ def like(fill):
 
 # fmt: off
 linear(np.reshape,      reshape_transpose, view="maybe", canonical=known_order, call=of_number(np.reshape), moves=True, neutral=True,
-       batch=reshape_form, blocks="reshaped", lower="reshape")
-linear(np.ravel,        ravel_transpose, view="maybe", canonical=known_order, moves=True, batch=reshape_form, lower="reshape")
+       batch=reshape_form, blocks="reshaped", lower="reshape", selected="in_one_axis")
+linear(np.ravel,        ravel_transpose, view="maybe", canonical=known_order, moves=True, batch=reshape_form, lower="reshape",
+       selected="in_one_axis")
 linear(np.transpose,    transpose_transpose, view="always", call=of_number(np.transpose), moves=True, neutral=True, batch=transpose_form)
 linear(np.swapaxes,     lambda g, x, axis1, axis2: np.swapaxes(g, axis1, axis2), view="always", moves=True,
        batch=over_axes("axis1", "axis2"))
@@ -461,8 +462,8 @@ composite(np.full_like,   like(None))
 constant(np.nonzero, data_shaped=True)
 constant(np.argsort, lower="argsort")
 constant(np.argpartition, called="it searches or sorts")
-constant(np.argmax, axes="axis", lower="argmax")
-constant(np.argmin, axes="axis", lower="argmin")
+constant(np.argmax, axes="axis", lower="argmax", selected="place_of_extremum")
+constant(np.argmin, axes="axis", lower="argmin", selected="place_of_extremum")
 constant(np.allclose, np.array_equal, called="it compares whole arrays")
 constant(np.array2string, np.array_repr, np.array_str, called="its result is no array of numbers")
 constant(np.all, reduces=np.logical_and, lower="every")

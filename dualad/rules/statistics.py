@@ -248,7 +248,8 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=NO):
     a = inexact(a)
     if weights is None:
         ans = np.mean(a, axis=axis, keepdims=keepdims)
-        total = np.asarray(np.size(a) / max(np.size(ans), 1), dtype=ans.dtype)[()]
+        if returned:
+            total = np.asarray(np.size(a) / max(np.size(ans), 1), dtype=ans.dtype)[()]
     else:
         weights = as_array(weights)
         kind = np.result_type(weights.dtype, a_dtype, *([] if a_dtype.kind in "fc" else [float]))
@@ -420,10 +421,10 @@ composite(np.nanmax,      nan_extremum(np.max, -np.inf), with_numpy_value=True)
 composite(np.nanmin,      nan_extremum(np.min, np.inf), with_numpy_value=True)
 composite(np.nancumsum,   nan_scan(np.cumsum, 0.0), with_numpy_value=True)
 composite(np.nancumprod,  nan_scan(np.cumprod, 1.0), with_numpy_value=True)
-composite(np.median,        median(False), with_numpy_value=True)
+composite(np.median,        median(False), with_numpy_value=True, selected="quantile")
 composite(np.nanmedian,     median(True), with_numpy_value=True)
-composite(np.quantile,      quantile(False, 1), with_numpy_value=True)
-composite(np.percentile,    quantile(False, 100), with_numpy_value=True)
+composite(np.quantile,      quantile(False, 1), with_numpy_value=True, selected="quantile")
+composite(np.percentile,    quantile(False, 100), with_numpy_value=True, selected="quantile")
 composite(np.nanquantile,   quantile(True, 1), with_numpy_value=True)
 composite(np.nanpercentile, quantile(True, 100), with_numpy_value=True)
 composite(np.ptp,           ptp, with_numpy_value=True)

@@ -15,7 +15,7 @@ from interpreted import traced
 pytest.importorskip("llvmlite")
 
 from checkpoint import vjp
-from dualad import jvp
+from dualad import jit, jvp
 from dualad.codegen import arithmetic, kernels, machine, scalars, to_llvm
 from dualad.codegen.machine import FUSES, code, optimised
 from dualad.codegen.native import compile_llvm
@@ -197,6 +197,13 @@ def test_numbers_of_every_dtype_are_arguments():
         for found, true in zip(out, expected, strict=True):
             assert np.asarray(found).dtype == np.asarray(true).dtype
             np.testing.assert_allclose(found, true, rtol=1e-6 if np.asarray(true).dtype in ("f4", "c8") else 1e-15)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex64])
+def test_constants_are_what_they_are(dtype):
+    x = np.array([0.1, 2.0], dtype)
+    for number in (np.nan, np.inf, -np.inf, 1e-40, -0.0, 3.4e38):
+        np.testing.assert_array_equal(jit(lambda x: np.where(np.abs(x) > 1.0, x, dtype(number)))(x), [dtype(number), x[1]])
 
 
 def test_the_language_as_python_has_it():

@@ -130,17 +130,15 @@ def test_masks_of_another_shape_and_kind_are_no_index():
 
 NEEDS = {
     "sort": np.sort,
-    "cumsum": np.cumsum,
+    "cumsum": lambda s: np.cumsum(np.outer(s, np.ones(2)), axis=1),
     "stack": lambda s: np.stack([s, s]),
     "reshape": lambda s: np.reshape(s, (1, -1)),
-    "element": lambda s: s[0],
     "part": lambda s: s[1:],
     "assigned part": lambda s: s.__setitem__(slice(1, None), 0.0),
     "length": len,
     "iterator": iter,
     "number": float,
     "integer": int,
-    "argmax": np.argmax,
     "indices": lambda s: np.tril_indices_from(s * np.ones((2, 1))),
     "outer": lambda s: np.outer(s, s),
     "product with another array": lambda s: s @ np.ones(3),

@@ -142,6 +142,12 @@ EXACT = {
     "extrema of rows": (lambda x: np.max(np.compress(x[:, 0] > 0, x, axis=0), axis=0), A),
     "truth": (lambda x: x * np.any(x[x > 0] > 0.8) + np.all(x[x > 0] > 0.1) + np.count_nonzero(x[x > 0] < 0.5), X),
     "length": (lambda x: x * x[x > 0].size + x[x > 0].shape[0], X),
+    "elements": (lambda x: np.stack([x[x > 0][0], x[x > 0][-1], x[np.nonzero(x < 0)[0][-1]]]) * x[x[x > 0][-2] > x][0], X),
+    "a row": (lambda x: x[x[:, 0] > 0][-1] * x[0], A),
+    "places of extrema": (lambda x: x[x > -0.5][np.argmin(x[x > -0.5])] * x[: x.size] * np.argmax(x[x > 0]), X),
+    "in one axis": (lambda x: written(x, x > 0, np.ravel(x[x > 0]) * x[x > 0].reshape(-1) * x[x > 0].flatten()), X),
+    "rows in one axis": (lambda x: np.max(x[x[:, 0] > 0].ravel()) * x, A),
+    "running sums": (lambda x: written(x, x > -0.5, np.cumsum(x[x > -0.5]) * np.cumprod(x[x > -0.5])), X),
 }
 #: values that NumPy adds up in another order
 SUMS = {
@@ -166,6 +172,10 @@ SUMS = {
     "neighbours": (neighbours, X),
     "taken": (lambda x: np.sum(np.take(x, np.flatnonzero(x > 0)) + np.extract(x > 0, x) + np.compress(np.ravel(x > 0), x)), A),
     "products": (lambda x: np.dot(x[x > 0], np.sin(x)[x > 0]) + x[x[:, 0] > 0, 1] @ x[x[:, 0] > 0] + np.linalg.norm(x[x > -0.3]), A),
+    "products of several": (lambda x: np.einsum("i,i,i", x[x > 0], x[x > 0], x[x > 0]) + np.vdot(x[x > 0], x[x > 0]), X),
+    "products of rows": (lambda x: np.einsum("ij,ik->jk", x[x[:, 0] > 0], x[x[:, 0] > 0]), A),
+    "averages": (lambda x: np.average(x[x > 0]) * x, X),
+    "medians": (lambda x: np.median(x[x > -0.5]) + np.percentile(x[x > 0], 30.0) * np.quantile(x[x > 0], [0.1, 0.5]), X),
     "nothing": (lambda x: x[0] * (np.sum(x[x > 5.0]) + np.prod(x[x > 5.0])), X),
 }
 ALL = EXACT | SUMS
@@ -372,9 +382,12 @@ REFUSED = {
     "loop": lambda x: sum(v for v in x[x > 0]),
     "sort": lambda x: np.sort(x[x > 0]),
     "difference": lambda x: np.diff(x[x > 0]),
-    "element": lambda x: x[x > 0][0],
+    "element of a column": lambda x: np.stack([x, x])[:, x > 0][0, 1],
+    "part": lambda x: x[x > 0][1:],
+    "outer product": lambda x: np.einsum("i,j->ij", x[x > 0], x[x > 0]),
+    "places along axes": lambda x: np.argmax(np.stack([x, x], 1)[x > 0], axis=1),
     "another array": lambda x: x[x > 0] * x,
-    "printed": lambda x: print(f"{x[x > 0][0]:.3f}"),
+    "printed": lambda x: print(f"{x[x > 0]:.3f}"),
     "result": lambda x: [x[x > 0] * 2.0],
     "float": lambda x: float(x[x > 0]),
     "two masks": lambda x: x[x > 0] + x[x < 0.5],
