@@ -232,6 +232,9 @@ class Turns:
             raise Unlike
         if slots and len(slots) < len(candidates):  # before the first turn the two are the same
             self.limited.update(segment.kind for segment, _ in uses)
+        named = set.intersection(*({name for name, held in one.head.visit.traced.items() if held is x} for one, x in uses))
+        if any(one.turn for one, _ in uses) and any(len({*map(head.visit.traced.get, named)} - {None}) > 1 for head in self.heads):
+            raise Unlike  # which of these variables is read is not known: at other heads they are other values
         return slots[0] if slots else candidates.pop()
 
     def candidates(self, segment, x):

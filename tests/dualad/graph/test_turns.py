@@ -436,3 +436,31 @@ def test_a_loop_that_may_be_left_is_told_from_the_constants_around_it():
         assert same(fast(0.9 * y, y), damped(0.9 * y, y))
         gradients = [checkpoint.grad(f, argnums=(0, 1))(0.9 * y, y) for f in (fast, damped)]
         np.testing.assert_allclose(*gradients, rtol=1e-12)
+
+
+def by_middle(a, x):
+    low, high = 0.0 * a, 10.0 * a + x
+    while high - low > 1e-2:
+        middle = 0.5 * (low + high)
+        if np.cos(middle) > a / 300:
+            low = middle
+        else:
+            high = middle
+    return middle  # which is `low` or `high`, too
+
+
+def by_middle_of_pair(a, x):
+    low, high = 0.1 * a, 10.0 * a + x
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.cos(middle) > 0 else (low, middle)
+        if high - low < 1e-2:
+            break
+    return middle
+
+
+@pytest.mark.parametrize("f", [by_middle, by_middle_of_pair])
+def test_variables_that_are_the_same_after_some_turns_are_told_apart(f):
+    fast = jit(f, backend="numpy", paths=64, verify=False)
+    for at in points(12, seed=8):
+        assert same(fast(*at), f(*at))
