@@ -38,7 +38,7 @@ TEXT = """str_len count find rfind index rindex startswith endswith isalnum isal
 # fmt: off
 constant(evaluate, called="its result is no array of numbers")
 constant(stopped)
-constant(*named(np, "isneginf isposinf fix"), elementwise=True, called="it is rarely asked")
+constant(*named(np, "isneginf isposinf fix"), elementwise=True)
 constant(*named(np, "around"), elementwise=True, lower="rounded")
 constant(np.array_equiv, called="it compares whole arrays")
 constant(*named(np, "argwhere flatnonzero"), data_shaped=True)

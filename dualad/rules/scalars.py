@@ -17,7 +17,7 @@ from .names import np
 from .primitives import ratio
 from .shapes import clamp, select
 from .stable import cosine, exp_of_expm1, one_minus_square, root_above_one, sech_squared, turn
-from .ufuncs import fmax_share, larger_share, softmax_share
+from .ufuncs import fmax_share, fraction, integral_part, larger_share, softmax_share
 
 __all__ = ["IMAGINARY", "MULTIPLY_ADD", "REAL_PART", "Scalar", "itself", "named"]
 
@@ -72,6 +72,12 @@ def named(name, count, cost=1, kinds="f", wide=False, dtype="float64"):
 
 def itself(x):
     return x
+
+
+def fractional(x):
+    """Return the fractional part of modf, which is a zero of the sign of an infinite number."""
+    rest = x - call("np.trunc", x, dtype="float64")
+    return call("math.copysign", choose(call("is_infinite", x, dtype="bool"), 0.0, rest), x, dtype="float64")
 
 
 FAMILIES = {"sin": "angle", "cos": "angle", "tan": "angle", "sinh": "exp", "cosh": "exp", "tanh": "tanh", "sech_squared": "tanh"}
@@ -158,6 +164,9 @@ MAPS: dict = {
     np.floor:      named("np.floor", 1, 2),
     np.trunc:      named("np.trunc", 1, 2),
     np.rint:       named("np.rint", 1, 2),
+    np.fix:        named("np.trunc", 1, 2),
+    integral_part: named("np.trunc", 1, 2),
+    fraction:      Scalar(fractional, 5),
     np.heaviside:  named("heaviside", 2, 3),
     np.spacing:    named("np.spacing", 1, 20),
     select:        Scalar(choose, 1, ANY),
@@ -175,6 +184,8 @@ MAPS: dict = {
     np.isfinite:      named("is_finite", 1, dtype="bool"),
     np.isinf:         named("is_infinite", 1, dtype="bool"),
     np.isnan:         Scalar(lambda x: x != x),
+    np.isposinf:      Scalar(lambda x: x == math.inf),
+    np.isneginf:      Scalar(lambda x: x == -math.inf),
     np.signbit:       named("np.signbit", 1, 2, dtype="bool"),
     np.bitwise_and:   Scalar(lambda x, y: x & y, kinds="iub"),
     np.bitwise_or:    Scalar(lambda x, y: x | y, kinds="iub"),

@@ -150,9 +150,9 @@ elementwise(np.remainder,   ONE, lambda ans, x, y: -np.floor_divide(x, y), choos
 elementwise(np.fmod,        ONE, lambda ans, x, y: -np.rint((x - ans) / y), chooses=True)
 elementwise(np.ldexp,       lambda ans, x, n: np.exp2(n * 1.0), None, called="it is rarely asked")
 composite(np.divmod,        lambda x, y: (np.floor_divide(x, y), np.remainder(x, y)), operator="divmod", divides=1)
-elementwise(fraction,       ONE, called="it is rarely asked")
+elementwise(fraction,       ONE)
 constant(exponent, called="it is rarely asked")
-constant(integral_part, elementwise=True, called="it is rarely asked")
+constant(integral_part, elementwise=True)
 composite(np.modf,          lambda x: (fraction(x), integral_part(x)))
 composite(np.frexp,         lambda x: (np.ldexp(x, -exponent(x)), exponent(x)))
 

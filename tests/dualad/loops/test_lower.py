@@ -286,3 +286,16 @@ def test_a_view_is_lowered_by_what_its_strides_say(name, seed):
     p, got, expected = evaluated(lambda enter, x: [enter(np.negative, enter(fn, x, *given))], x)
     np.testing.assert_array_equal(got[0], expected[0], err_msg=str(p))
     assert not [call for call in lower(p).values() if type(call.form) is Buffer and call.form.operands]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("fn", [np.modf, np.fix, np.isposinf, np.isneginf, np.nan_to_num])
+def test_parts_and_infinities_are_numpys_bits(fn, dtype):
+    pytest.importorskip("llvmlite")
+    x = np.array([1.5, -2.5, -2.0, 0.0, -0.0, np.inf, -np.inf, np.nan, 1e30, -0.3], dtype)
+    compiled = jit(fn)
+    for got, expected in zip(np.atleast_2d(compiled(x)), np.atleast_2d(fn(x)), strict=True):
+        np.testing.assert_array_equal(got, expected)
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(expected))
+        assert got.dtype == expected.dtype
+    assert "called" not in compiled.explain(x)
