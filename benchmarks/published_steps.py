@@ -7,6 +7,7 @@ import numpy as np
 from dualad.scipy.linalg import cho_factor, cho_solve
 from dualad.scipy.special import logsumexp
 
+from .method_steps import METHODS
 from .simulations import exponentials
 from .step_programs import KERNELS, POWERS, SUMS, Program, numbers
 
@@ -490,4 +491,5 @@ PUBLISHED = {
     "projection on a simplex": Program(on_the_simplex, numbers(8), (0.2,)),
     "median filter": Program(median_filter, numbers(16), (1.0,)),
     "American put": Program(american_put, np.maximum(1.0 - np.exp(0.1 * np.arange(-8.0, 9.0)), 0.0), (0.3,), last_bits=KERNELS),
+    **METHODS,
 }
