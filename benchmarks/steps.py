@@ -16,19 +16,35 @@ import numpy as np
 
 from .compiled import flat
 from .harness import Case, Peer, Table, main
-from .published_steps import PUBLISHED
+from .published_steps import PUBLISHED, kuramoto_sivashinsky, turbulence, waves
 from .scans import blocked, scanned
-from .step_programs import EVERYDAY, parts
+from .step_programs import EVERYDAY, Program, parts
 
 FIRST = Table("Everyday steps of 16 numbers", unit="ms", versus=("dualad", "dualad.jit"), rtol=1e-7)
 SECOND = Table("Steps of published codes", unit="ms", versus=("dualad", "dualad.jit"), rtol=1e-7)
-TABLES = [FIRST, SECOND]
+SPECTRAL = Table("Spectral solvers: a run, and gradients", unit="ms", versus=("jax", "dualad.jit"), rtol=1e-7)
+TABLES = [FIRST, SECOND, SPECTRAL]
 
 
 def programs(quick):
     for table, named in ((FIRST, EVERYDAY), (SECOND, PUBLISHED)):
         for name, program in named.items():
             yield table.title, name, program._replace(steps=5) if quick else program
+
+
+def solvers(quick):
+    """Yield the spectral solvers: what is timed of them (its name, and how the gradients of JAX compute steps again), and the program."""
+    made = {f"Kuramoto-Sivashinsky, {n} points, 400 steps": (kuramoto_sivashinsky(n), flame(n), (1.0,), 400) for n in (64, 128, 512)}
+    made["turbulence, 256 x 256 points, 20 steps"] = turbulence(256), waves(256), (0.05,), 20
+    for name, program in made.items():
+        for what, remat in (("a run", None), ("gradient", "sqrt"), ("gradient, all states kept", "step")):
+            program = Program(*program)
+            yield f"{name}: {what}", remat, program._replace(steps=2) if quick else program
+
+
+def flame(n):
+    x = 2.0 * np.pi * np.arange(n) / n
+    return np.cos(x) * (1.0 + np.sin(x))
 
 
 def copied(state):
@@ -70,17 +86,24 @@ def loss(state, np=np):
     return sum(np.sum(np.real(part * np.cos(part))) for part in parts(state))
 
 
-def chained(program, step, stats):
+def chained(program, step, stats, schedule=None):
     from checkpoint import chain
 
-    return lambda state, *params: loss(chain(step, state, *params, steps=program.steps, stats=stats))
+    return lambda state, *params: loss(chain(step, state, *params, steps=program.steps, stats=stats, schedule=schedule))
 
 
-def gradient(program, step, stats=None):
+def gradient(program, step, stats=None, schedule=None):
     """Return the gradient by the first state and the parameters."""
     from checkpoint import grad
 
-    return grad(chained(program, step, stats), argnums=tuple(range(1 + len(program.params))))
+    return grad(chained(program, step, stats, schedule), argnums=tuple(range(1 + len(program.params))))
+
+
+def last(program, step):
+    """Return the function that gives the last state, as the only part of a tuple."""
+    from checkpoint import chain
+
+    return lambda state, *params: (chain(step, state, *params, steps=program.steps),)
 
 
 def in_blocks(stats):
@@ -109,6 +132,8 @@ def agreement(program, step):
 def primals(quick):
     for title, name, program in programs(quick):
         yield title, name, Case(quiet(plain(program)))
+    for name, _, program in solvers(quick):
+        yield SPECTRAL.title, name, Case(plain(program))
 
 
 def eager(quick):
@@ -117,9 +142,13 @@ def eager(quick):
 
 
 def with_jit(quick):
-    from checkpoint import Stats
+    from checkpoint import Stats, StoreAll
     from dualad import jit
 
+    for name, remat, program in solvers(quick):
+        step, schedule = jit(program.step), StoreAll() if remat == "step" else None
+        run = last(program, step) if remat is None else gradient(program, step, schedule=schedule)
+        yield SPECTRAL.title, name, Case(run, arguments(program), leaves)
     for title, name, program in programs(quick):
         step, stats = jit(program.step), Stats()
 
@@ -136,15 +165,27 @@ def in_jax(quick):
     jax.config.update("jax_enable_x64", True)
     by_hand, special = forms_of_jax(), jax.scipy.special
     given = {"np": jnp, "erf": special.erf, "logsumexp": special.logsumexp}
-    for title, name, program in programs(quick):
-        f = program.step
-        step = by_hand.get(name) or FunctionType(f.__code__, {**f.__globals__, **given}, f.__name__, f.__defaults__, f.__closure__)
+
+    def translated(f):
+        return FunctionType(f.__code__, {**f.__globals__, **given}, f.__name__, f.__defaults__, f.__closure__)
+
+    def differentiated(step, program, remat):
         args = jax.tree_util.tree_map(jnp.asarray, arguments(program))
 
-        def end(state, *params, step=step, steps=program.steps):
-            return loss(scanned(step, state, params, steps, "step"), jnp)
+        def end(state, *params):
+            return loss(scanned(step, state, params, program.steps, remat), jnp)
 
-        yield title, name, Case(blocked(jax.grad(end, argnums=tuple(range(len(args))))), args, leaves)
+        return Case(blocked(jax.grad(end, argnums=tuple(range(len(args))))), args, leaves)
+
+    for title, name, program in programs(quick):
+        yield title, name, differentiated(by_hand.get(name) or translated(program.step), program, "step")
+    for name, remat, program in solvers(quick):
+        step = translated(program.step)
+        if remat is None:
+            run = lambda state, *params, step=step, program=program: (scanned(step, state, params, program.steps, "step"),)
+            yield SPECTRAL.title, name, Case(blocked(run), tuple(map(jnp.asarray, arguments(program))), leaves)
+        else:
+            yield SPECTRAL.title, name, differentiated(step, program, remat)
 
 
 def forms_of_jax():
