@@ -1,11 +1,11 @@
-"""Threads that help compiled code: they wait in machine code, without Python, for blocks of a nest, which they and the caller take in turn.
+"""Teams of threads inside compiled code: helpers wait in machine code, without Python, for blocks of a nest that a caller shares with them.
 
-A team is an array of integers, on which the code of `code_of_team` works. Who calls ``share`` publishes a function and the range of blocks
-that are left; he takes blocks from its front, each helper from the front or from the back, so that a thread meets its rows again in the
-next nest. A block that is taken keeps the caller waiting, so what was published is valid while one computes. Nobody waits for a thread that
-is not awake yet, or has no processor; and who finds the team at work for another computes all blocks alone.
+A team is an array of integers, on which the code of `code_of_team` works. The caller of ``share`` publishes a function and the range of
+its blocks. It claims blocks from the front of what is left, and each helper from the front or the back, so that a thread meets its own rows
+again in the next nest. The caller waits for claimed blocks alone, so never for a helper that is not awake yet; what it published stays
+valid until all are done. A caller that finds the team busy runs its blocks itself.
 
-While no compiled function runs, helpers wait a moment for the next one and go back to Python, where they sleep.
+Helpers stay while compiled functions run, and a moment longer; then they return to Python, where they sleep.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ..support.forks import in_child
 
 __all__ = ["PLACES", "TEAMS", "WORDS", "code_of_team", "helped", "idlers"]
 
-#: where the numbers of a team stand, on lines of the cache of their own: the first block left and, 32 bits on, the one behind the last;
-#: how many blocks helpers have computed, ever; what is shared, and how often anything was; whether the team works for somebody; how many
-#: compiled functions run; how many helpers are here
+#: where the numbers of a team stand, on cache lines of their own: LEFT, the first block left and, 32 bits on, the end of the range; DONE,
+#: how many blocks helpers have ever computed; the published FUNCTION, STATUS and arguments GIVEN; how many nests were SHARED; whether a
+#: caller keeps it BUSY; how many compiled functions are RUNNING; how many HELPERS are here
 PLACES = {"LEFT": 16, "DONE": 32, "FUNCTION": 48, "STATUS": 49, "GIVEN": 50, "SHARED": 51, "BUSY": 64, "RUNNING": 80, "HELPERS": 96}
 WORDS = 112
 
@@ -217,7 +217,7 @@ def idlers() -> dict[str, Any]:
 
 
 class Team:
-    """A number of threads: that of the caller, and its helpers, who are started when they are asked for first."""
+    """The caller's thread and its helpers, which are started when they are first asked for."""
 
     def __init__(self, threads: int):
         self.memory = np.zeros(WORDS, np.int64)
@@ -226,7 +226,7 @@ class Team:
         self.tasks: SimpleQueue = SimpleQueue()
 
     def ask(self, enter: Callable) -> np.ndarray:
-        """Ask helpers to come that are not here; return the team as compiled code takes it."""
+        """Wake the helpers that are not here; return the team as compiled code takes it."""
         with suppress(RuntimeError):  # no thread can be started any more
             for k in self.unborn:
                 Thread(target=wait, args=(self.tasks, enter, self.memory, k), name="dualad", daemon=True).start()

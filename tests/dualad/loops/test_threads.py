@@ -303,6 +303,7 @@ def test_several_callers_share_a_team_or_work_alone():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_a_forked_process_has_threads_of_its_own():
     roots = compiled(ROOTS, "roots", threads=2)
     roots(np.ones(64), np.ones(64, int))
