@@ -12,7 +12,7 @@ from dualad.core.dispatch import array, highest, holds_traced, primal
 from dualad.core.traced import Traced
 from dualad.forward.seeding import check_function
 from dualad.jit.jit import Jit
-from dualad.jit.tables import closed_over
+from dualad.jit.tables import Contents, closed_over
 
 from ..schedules.schedule import Schedule
 from ..storage.storage import Storage
@@ -146,17 +146,28 @@ def solve_ivp(
     settings["args"] = plain_args or None
     keep = top is not None and below is None and schedule is storage is memory is None and not check
     at_once = isinstance(fun, Jit) and isinstance(steps, RungeKutta) and below is None and not events and not dense_output
+    functions = fun, *by_hand, *listed(events)
+    opened = top is None or hasattr(fun, "opened") or all(isinstance(function, Jit) for function in functions)
+    contents = None if opened else Contents((functions, args))
+    found: Any = None
+    refused: ClosedOver | None = None
     try:
         called = plain_function(fun, None if top is None else solution)
         problem = solver, steps, fun, called, plain_span, np.array(plain_y0), settings
-        found = all_at_once(*problem, solution.between, t_eval is None and top is None) if at_once else None
+        if at_once:
+            found = all_at_once(*problem, solution.between, t_eval is None and top is None)
         if found is None:
             found = accepted(*problem, keep)
-    except ClosedOver:
-        functions, values = of_closed_over((fun, *by_hand, *listed(events)), args)
-        if not values or hasattr(fun, "opened"):
+    except ClosedOver as error:
+        if hasattr(fun, "opened"):
             raise
-        fun, *events = functions
+        refused = error
+    kept = [] if contents is None else contents.changed()
+    if refused is not None or kept:
+        made, values = of_closed_over(functions, args, kept)
+        if refused is not None and not values:
+            raise refused
+        fun, *events = made
         if by_hand:
             options["jac"] = events.pop(0)
         return solve_ivp(fun, t_span, y0, method, t_eval, dense_output, events or None, vectorized, (values,), **options, **chained)
@@ -293,16 +304,21 @@ def marked(function: Any, event: Any) -> Any:
     return function
 
 
-def of_closed_over(functions: tuple, args: tuple) -> tuple[list, tuple]:
-    """Return functions of the traced values that the given ones close over, and that are in their arguments, and these values."""
-    values, made = closed_over((*functions, args))
-    last: list[Any] = [None, None]
+def of_closed_over(functions: tuple, args: tuple, kept: list) -> tuple[list, tuple]:
+    """Return functions of the traced values that the given ones close over, and that are in their arguments, and these values.
+
+    Of what they keep from call to call, plain values and those of each level have copies of their own.
+    """
+    values, made = closed_over((*functions, args), kept)
+    last: list[Any] = [None, None, None]
 
     def of(i: int) -> Callable:
         def function(t: Any, y: Any, others: Any) -> Any:
-            if last[0] is not others:
-                last[:] = others, made(others)
-            return last[1][i](t, y, *last[1][-1])
+            at = highest((t, y, *others))
+            level = None if at is None else at.level
+            if last[0] is not others or last[1] is not level:
+                last[:] = others, level, made(others)
+            return last[2][i](t, y, *last[2][-1])
 
         function.opened = True  # type: ignore[attr-defined]  # what it uses besides is not found a second time
         return marked(function, functions[i])

@@ -69,20 +69,38 @@ def with_symbols(f, tracing):
     return Outside(instead, tables=True)(f)
 
 
-def closed_over(functions):
+def closed_over(functions, kept=()):
     """Return the traced values that functions read from variables outside, and what makes these functions of other values for them.
 
-    What they read besides stays what it is now, whatever becomes of the variables.
+    What they read besides stays what it is now, whatever becomes of the variables; but of what they keep (see `Contents`) each of the
+    functions made has a copy of its own.
     """
     found: dict[int, tuple[Any, Place]] = {}
+    starts = {id(held): start for held, start in kept}
 
     def noted(held):
+        if type(starts.get(id(held))) is not Start and id(held) in starts:
+            start, starts[id(held)] = starts[id(held)], Start()
+            starts[id(held)].held = outside.maker(start, type(start))(start)
+        if id(held) in starts:
+            return starts[id(held)]
         return found.setdefault(id(held), (held, Place(len(found))))[1] if isinstance(held, Traced) else held
 
-    open_functions = Outside(noted)(functions)
+    outside = Outside(noted)
+    open_functions = outside(functions)
 
     def made(values):
-        return Outside(lambda held: values[held.number] if type(held) is Place else held)(open_functions)
+        copies: dict[int, Any] = {}
+
+        def instead(held):
+            if type(held) is Start:
+                if id(held) not in copies:
+                    copies[id(held)] = copy(inside.maker(held.held, type(held.held))(held.held))
+                return copies[id(held)]
+            return values[held.number] if type(held) is Place else held
+
+        inside = Outside(instead)
+        return inside(open_functions)
 
     return tuple(held for held, _ in found.values()), made
 
@@ -92,6 +110,52 @@ class Place:
 
     def __init__(self, number):
         self.number = number
+
+
+class Start:
+    """What stands for something that functions keep values in: what it held at first."""
+
+    held: Any
+
+
+class Contents:
+    """What lists, dicts and objects hold that functions read from variables outside: those that change meanwhile keep values of calls."""
+
+    def __init__(self, functions):
+        self.found: dict[int, tuple] = {}
+
+        def noted(held):
+            make = getattr(outside.maker(held, type(held)), "__func__", None)
+            if make is Outside.object or (make is Outside.container and not isinstance(held, tuple)):
+                self.found[id(held)] = held, copy(held if type(held) in (list, dict) else vars(held))
+            return held
+
+        outside = Outside(noted)
+        outside(functions)
+
+    def changed(self):
+        """Return those that have got other parts, except for numbers that count and what is appended to logs, each with what it was."""
+        pairs = [pair for pair in self.found.values() if any(type(part) not in COUNTS for part in new_parts(*pair))]
+        return [(held, before if type(held) in (list, dict) else as_before(held, before)) for held, before in pairs]
+
+
+COUNTS = {int, bool, str, bytes, type(None)}
+
+
+def new_parts(held, before):
+    """Return the parts of a list, a dict or an object that it did not have before."""
+    if type(held) is list:
+        return [part for part, old in zip(held, before, strict=False) if part is not old]
+    now = held if type(held) is dict else vars(held)
+    return [part for key, part in now.items() if key not in before or before[key] is not part]
+
+
+def as_before(held, attributes):
+    """Return a copy of an object with the attributes that it had."""
+    other = copy(held)
+    vars(other).clear()
+    vars(other).update(attributes)
+    return other
 
 
 class Outside:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dualad
-from checkpoint import grad, odeint, solve_ivp
+from checkpoint import CTZ, grad, odeint, solve_ivp
 
 integrate = pytest.importorskip("scipy.integrate")
 TIGHT = {"rtol": 1e-9, "atol": 1e-11}
@@ -84,6 +84,47 @@ def test_what_a_function_keeps_by_time_has_its_derivative(derived):
     exact = -np.sin(0.7) * np.exp(np.cos(0.7) - 1.0)
     for options in ({}, {"check": True}, {"method": "Radau"}):
         np.testing.assert_allclose(derived(lambda rate, o=options: end(Keeping().slope, args=(rate,), **o))(0.7), exact, rtol=1e-7)
+
+
+@BOTH
+def test_what_a_function_first_keeps_later_has_its_derivative(derived):
+    """In dicts, lists and attributes, also where y0 alone is traced."""
+
+    class Keeping:
+        def __init__(self):
+            self.last, self.values = None, [None] * 1000
+
+        def __call__(self, t, factor):
+            i = int(1000 * t)
+            if self.values[i] is None:
+                self.last = self.values[i] = 1.0 * factor
+            return self.values[i]
+
+    def slope_of():
+        kept, keeping, calls = {}, Keeping(), []
+
+        def slope(t, y, rate):
+            calls.append(1)
+            if t < 0.4:
+                return -rate * y
+            if t > 0.7:
+                return -keeping(min(t, 0.999), rate) * y
+            kept[t] = kept[t] if t in kept else rate * y
+            return -kept[t]
+
+        return slope
+
+    coarse = {"rtol": 1e-6, "atol": 1e-8, "max_step": 0.05}
+    for options in ({}, {"schedule": CTZ(), "check": True}):
+        read = lambda rate, y0, o=options: solve_ivp(slope_of(), (0.0, 1.0), [y0], t_eval=[1.0], args=(rate,), **coarse, **o).y[0, 0]
+        np.testing.assert_allclose(derived(read)(0.7, 1.0), -np.exp(-0.7), rtol=1e-5)
+        np.testing.assert_allclose(derived(lambda y0, read=read: read(0.7, y0))(1.0), np.exp(-0.7), rtol=1e-5)
+
+
+def test_what_counts_the_calls_counts_those_for_derivatives():
+    calls = []
+    grad(lambda rate: end(lambda t, y, rate: [calls.append(1), -rate * y[0]][1:], args=(rate,)))(0.5)
+    assert len(calls) > solve_ivp(lambda t, y: -0.5 * y, (0.0, 1.0), [1.0], **TIGHT).nfev
 
 
 @BOTH
