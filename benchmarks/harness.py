@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import gc
 import importlib.metadata
 import importlib.util
@@ -137,6 +138,7 @@ class Memory:
         if self.grown is not None:
             return self.f(*args)
         gc.collect()
+        trim()
         before = resident_peak(reset=True)
         result = self.f(*args)
         self.grown = resident_peak() - before
@@ -144,6 +146,12 @@ class Memory:
 
     def __str__(self):
         return f"{self.grown / 1e6:.1f} MB"
+
+
+def trim():
+    """Give memory that is free in the heap back to the system (glibc), so that a call that takes it again is seen to."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def resident_peak(reset=False):
