@@ -118,10 +118,11 @@ def trace(jitted, call, examples=None, known=None):
         effect = jitted.effect or effect
     paths = [first]
     if known is not None:
-        if any(path.truths == first.truths for path in known.paths):
-            return known
+        same = next((path for path in known.paths if path.truths == first.truths), None)
+        if same is not None and same.program.key() == first.program.key():
+            return known  # else a chain in it has learnt a path or more turns
         known.watch.settle()
-        watch, effect, paths = known.watch, effect or known.checks.reason, [*known.paths, first]
+        watch, effect, paths = known.watch, effect or known.checks.reason, [*(path for path in known.paths if path is not same), first]
     try:
         program, count = counted(paths)
     except Apart:

@@ -67,6 +67,15 @@ def test_paths_of_other_arguments_are_traced_when_they_are_met_and_kept():
     assert fast.traces == known
 
 
+def test_a_path_that_a_chain_has_learnt_is_not_traced_again():
+    fast = jit(lambda x, c: np.sum(chain(either, x, c, steps=20)), verify=False)
+    counts = []
+    for args in [(X, C), (X, 0.5), (X, 0.5), (2.0 * X, 0.5), (2.0 * X, 0.5), (X, C)]:
+        fast(*args)
+        counts.append(fast.traces)
+    assert counts == [1, 2, 2, 3, 3, 3]
+
+
 def test_more_turns_than_the_examples_took():
     fast, h = jit(ended), 1e-6
     for scale in (0.3, 1.0, 30.0, 0.1, 1.0):
