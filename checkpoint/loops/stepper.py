@@ -246,7 +246,9 @@ class Stepper:
 
     def asked(self, k: int, arrays: Sequence[np.ndarray]) -> bool:
         """Return what the predicate itself says of k and the state."""
-        return truth(self.predicate(k, self.spec.tree(self.plain_state(k, arrays))), where="chain", k=k)
+        words = self.words(k)
+        own = map(np.copy, arrays[: len(words)]) if not isinstance(self.predicate, Jit) else arrays[: len(words)]
+        return truth(self.predicate(k, self.spec.tree(like_leaves(own, words))), where="chain", k=k)
 
     def words(self, k: int) -> list[str]:
         """Return what the leaves of x_k are to Python."""

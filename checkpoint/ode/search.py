@@ -131,7 +131,7 @@ def tried(trial: Callable, solver: Any, args: tuple) -> Trials:
     state = np.array(solver.t, float), solver.y, slope, np.array(solver.h_abs, float), np.array(False), np.array(RUNNING)
     tolerances = np.asarray(solver.rtol, float), np.asarray(solver.atol, float)
     settings = float(solver.t_bound), float(solver.direction), float(solver.max_step), *tolerances
-    spec = StepSpec(trial, trial, state, (settings, *args), None, True)
+    spec = StepSpec(trial, trial, state, (*settings, *args), None, True)  # flat, which is looked up faster
     made, reason = run_compiled_spec(spec, None, Loop(None, until=ended))
     if reason is not None:
         raise NotCompiled(reason)
@@ -149,9 +149,8 @@ def ended(k: Any, state: tuple) -> Any:
 def as_trial(fun: Callable, method: RungeKutta, wanted: Set[str]) -> Callable:
     """Return the trial of a step: where its error is too large, the state stays and the next step is shorter."""
 
-    def trial(k: int, state: tuple, settings: tuple, *args: Any) -> tuple:
+    def trial(k: int, state: tuple, end: Any, direction: Any, max_size: Any, rtol: Any, atol: Any, *args: Any) -> tuple:
         t, y, f, size, again, _ = state  # `again`: the trial before was rejected
-        end, direction, max_size, rtol, atol = settings
         min_size = 10.0 * np.abs(np.nextafter(t, direction * np.inf) - t)
         size = np.where(again, size, np.where(size > max_size, max_size, np.maximum(size, min_size)))
         too_small = size < min_size
