@@ -15,6 +15,7 @@ import pytest
 import checkpoint
 import dualad
 from dualad import jit
+from dualad.graph.scan import Scan
 from dualad.jit.compiled import BACKENDS
 
 
@@ -199,6 +200,22 @@ def test_numbers_of_turns_from_0_to_200_are_a_few_paths():
         at = 0.97 ** -float(turns), 1.0
         assert same(fast(*at), decay(*at))
     assert fast.traces <= 4 and re.search(r"; [123] path", fast.explain(1.0, 2.0))
+
+
+def test_a_gradient_keeps_a_state_for_each_turn_up_to_a_power_of_two():
+    def shrunk(x):
+        while np.sum(x * x) > 1.0:
+            x = 0.9 * x - 0.001 * np.sin(x)
+        return np.sum(x)
+
+    fast = jit(shrunk, backend="numpy")
+    for turns, rows in ((6, 8), (20, 32), (9, 32), (37, 64)):
+        x = np.full(10, 0.9**-turns / np.sqrt(10.0))
+        assert same(checkpoint.grad(fast)(x), checkpoint.grad(shrunk)(x))
+        (entry,) = fast.entries.values()
+        forward, _ = entry.compiled.split_forward_backward([x], (True,), False)
+        (loop,) = [operation for operation in forward.program.operations if type(operation.fn) is Scan]
+        assert [kept.shape for kept in loop.outputs[loop.fn.carried :]] == [(rows, 10), (rows,)]
 
 
 def test_an_error_after_too_many_turns_is_that_of_the_function():
