@@ -213,6 +213,7 @@ class Symbol(Traced):
         raise self._needed(
             "float() (or a function of math, or an assignment into a plain array) is asked",
             "use NumPy functions (np.sin, not math.sin), write into np.zeros_like(x) of a traced x, or use np.stack([...])",
+            indexed=True,
         )
 
     def __complex__(self):

@@ -1,7 +1,8 @@
-"""Plain arrays that are indexed by traced integers: those that a function reads from outside, and those that NumPy makes in it."""
+"""Plain arrays that traced integers index, read from outside or made by NumPy inside, and functions of `math` of traced numbers."""
 
 from __future__ import annotations
 
+import math
 import sys
 from contextlib import suppress
 from copy import copy
@@ -16,6 +17,7 @@ from ..core.dispatch import highest
 from ..core.levels import Handle
 from ..core.traced import Traced
 from ..graph.symbol import Symbol
+from ..rules.indexing import number
 from .impure import ELSEWHERE
 from .watch import mentioned
 
@@ -57,16 +59,31 @@ def table(x):
 
 
 def with_symbols(f, tracing):
-    """Return a function that may index plain arrays by traced integers: it sees tables in their place."""
+    """Return a function that may index plain arrays by traced integers, and ask `math` for functions of traced numbers: it sees tables, and
+    functions that have rows, in their place."""
     tracing.tables = True
 
     def instead(held):
         if type(held) is Symbol:  # of the trace around this one
             constant = held.level.program.constants.get(held.primal)
             return held if constant is None else tracing.lift(constant)
-        return table(held)
+        return of_numbers(held) if getattr(held, "__module__", None) == "math" else table(held)
 
     return Outside(instead, tables=True)(f)
+
+
+def of_numbers(fn):
+    """Return what stands for a function of `math`: of traced numbers it gives traced numbers of Python."""
+
+    def call(*args):
+        out = ours(*args)
+        return number(out) if isinstance(out, Traced) and out.dtype.kind == "f" else out
+
+    from ..core.standins import look_up, stand_in  # and the functions of adapted code
+
+    look_up()
+    ours = stand_in(fn)
+    return fn if ours is fn else call
 
 
 def closed_over(functions, kept=()):
@@ -196,7 +213,7 @@ class Outside:
         if issubclass(kind, type | np.ufunc | np.generic):
             return None
         if isinstance(held, ModuleType):
-            looked_through = self.tables and (of_numpy(held.__name__) or not installed(held))
+            looked_through = self.tables and (held is math or of_numpy(held.__name__) or not installed(held))
             return (lambda held: Module(held, self)) if looked_through else None
         if self.tables and callable(held) and of_numpy(getattr(held, "__module__", None)):
             return makes_tables

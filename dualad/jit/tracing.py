@@ -144,7 +144,7 @@ def traced(f, call, exact, examples=None, integers=None) -> tuple[Path, Any]:
     except TraceError as error:
         if not error.indexed:
             raise
-        return traced_once(f, call, exact, with_symbols, examples, integers)  # arrays outside may be indexed by traced integers
+        return traced_once(f, call, exact, with_symbols, examples, integers)  # arrays may be indexed by traced integers, and math called
 
 
 def traced_once(f, call, exact, prepared, examples, integers) -> tuple[Path, Any]:

@@ -19,6 +19,7 @@ __all__ = [
     "last_kept",
     "last_write_mask",
     "locate",
+    "number",
     "overwritten",
     "overwritten_directions",
     "reads_once",
@@ -108,6 +109,12 @@ def cast(x, dtype, order="K"):
 def discretize(x, dtype, order="K"):
     """Return `x` as an integer, boolean or other dtype without derivative."""
     return x.astype(dtype, order) if issubclass(type(x), np.ndarray) else np.asarray(x).astype(dtype)[()]
+
+
+@primitive
+def number(x):
+    """Return `x`, which is one of Python if it is a number: its dtype yields to that of arrays."""
+    return x if np.ndim(x) else float(x)
 
 
 @primitive
@@ -263,6 +270,7 @@ linear(scatter, lambda g, x, index, like: getitem(g, index), cheap=True, batch=s
 joined(updated, updated_transpose, argnums=(0, 1), zero=zeros_of, cheap=True, moves=moves_whole, batch=updated_form, lower="assigned",
        blocks="assigned")
 constant(discretize, chooses=True, elementwise=True)
+linear(number, lambda g, x: g, elementwise=True)
 constant(last_of, lower="last_of")
 linear(cast,    lambda g, x, dtype, order="K": g, cheap=True, neutral=True, elementwise=True)
 linear(restate, lambda g, x: g, moves=True, elementwise=True)

@@ -11,7 +11,7 @@ from ..ir.nodes import Var
 from ..ir.values import call, choose, common, wrapped
 from ..support.forks import cached_property
 from .constants import stopped
-from .indexing import cast, discretize, stated
+from .indexing import cast, discretize, number, stated
 from .kinds import ROWS, strong_multiply
 from .names import np
 from .primitives import ratio
@@ -115,6 +115,7 @@ MAPS: dict = {
     stopped:         Scalar(itself, 0, ANY),
     stated:          Scalar(lambda value, x: value, 0, ANY),
     discretize:      Scalar(itself, 0, ANY),
+    number:          Scalar(itself, 0),
     cosine:           Scalar(lambda x, y, r: call("ratio", x, r, dtype="float64"), 7),
     turn:             named("turn", 2, 8, wide=True),
     one_minus_square: Scalar(lambda x: (1.0 - x) * (1.0 + x), 3),

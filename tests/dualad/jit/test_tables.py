@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from math import exp
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -171,3 +173,30 @@ def test_what_is_held_stays_what_it_is():
     jit(MATERIAL.at)(X)
     jit(WHERE["a list"])(X)
     assert before == [type(MATERIAL.own), type(HELD["list"][0]), type(SPACE.table), np.arange] and before[0] is np.ndarray
+
+
+@pytest.mark.parametrize("backend", [None, "numpy"])
+def test_functions_of_math_take_traced_numbers_and_give_pythons(backend):
+    def f(x):
+        near = math.isclose(x, 0.7) or math.floor(x) > 3
+        return [
+            math.sin(x),
+            exp(-x),
+            math.hypot(x, 1.0),
+            math.log(x, 2),
+            math.pi * x,
+            1.0 if near else 2.0,
+            math.sqrt(x) * np.ones(2, np.float32),
+        ]
+
+    for got, expected in zip(jit(f, backend=backend)(0.7), f(0.7), strict=True):
+        assert type(got) is type(expected) and getattr(got, "dtype", None) == getattr(expected, "dtype", None)
+        np.testing.assert_allclose(got, expected, rtol=1e-15)
+    g = lambda x: math.sin(x) * exp(x)
+    np.testing.assert_allclose(grad(jit(g, backend=backend))(0.7), (math.cos(0.7) + math.sin(0.7)) * exp(0.7), rtol=1e-14)
+
+
+def test_steps_ask_math_for_functions_of_k():
+    turn = lambda k, x: x + 0.1 * math.sin(0.2 * k) * np.cos(x)
+    loss = lambda turn: grad(lambda x: np.sum(chain(turn, x, steps=20)))
+    np.testing.assert_allclose(loss(jit(turn))(X), loss(turn)(X), rtol=1e-13)

@@ -15,7 +15,7 @@ import scipy.sparse
 
 from dualad.core.traced import Traced
 from dualad.rules.constants import stopped
-from dualad.rules.indexing import cast, discretize, getitem, last_of, restate, scatter, updated
+from dualad.rules.indexing import cast, discretize, getitem, last_of, number, restate, scatter, updated
 from dualad.rules.kinds import Abstract, strong_multiply
 from dualad.rules.linalg import cofactor_matrix, euclidean
 from dualad.rules.memory import as_plain_array, copied, in_order
@@ -373,6 +373,7 @@ sample(updated)(*(Sample((A(2, 3, 4), np.asarray(A(*np.zeros((2, 3, 4))[index].s
                 call(A(2, 3), A(2), Fixed(1), Fixed(T)), call(Z(3), Z(2), Fixed(slice(0, 2))), call(A(2, 3), A(2), Fixed(np.array([4, 4])), Fixed(((np.ravel, (), {}),))),
                 call(np.asarray(A()), A(), Fixed(())), call(Z(2, 3), A(3), Fixed(1), Fixed(IM)))
 unary(A, restate, complex_too=True)
+unary(lambda *shape: 0.7, number)
 sample(of_some)(call(A(2, 3), Fixed(2), Fixed("maximum")))
 sample(cast)(Sample((A(3), complex)), Sample((A(3), float)), Sample((A(3), np.float32), casts=True),
              Sample((A().astype(np.float32), np.float64)))
