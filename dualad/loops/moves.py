@@ -9,7 +9,7 @@ from typing import Any
 from numpy.lib.array_utils import normalize_axis_tuple
 from numpy.lib.stride_tricks import as_strided
 
-from ..rules.indexing import expanded, getitem, is_basic
+from ..rules.indexing import expanded, getitem, is_basic, moves_whole
 from ..rules.kinds import row_says
 from ..rules.names import np
 from ..rules.scalars import named
@@ -345,6 +345,8 @@ def first_view(x, ops):
 
 def placed_anywhere(x, v, index, ops):
     """Return `x` with v where an index chooses elements of what views show, whatever these are."""
+    if not moves_whole(x, v, index, ops):
+        raise NoLoopForm("it assigns parts of complex numbers")
     places = np.arange(x.size).reshape(x.shape)
     for fn, args, kwargs in ops:
         if order_of(args, kwargs) not in ("C", "F"):

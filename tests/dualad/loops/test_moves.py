@@ -77,6 +77,19 @@ FUNCTIONS = {
         np.bincount(places(x), (1.0 - x) * x, BINS) + np.bincount((places(x) + 1) % BINS, weights=x * x, minlength=BINS)
     ),
 }
+
+
+def test_parts_of_complex_numbers_are_written():
+    def f(z):
+        z = z * 1.0
+        z.real[places(z.imag[:2], 5)] = 0.5
+        z.reshape(4, 5).imag[1:3] *= 2.0
+        return z
+
+    z = X + 1j * T
+    np.testing.assert_array_equal(jit(f)(z), f(z))
+
+
 functions = pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
 X, T = np.random.default_rng(5).normal(size=(2, 20))
 
