@@ -14,6 +14,15 @@ __all__ = ["all_finite", "primitive", "ratio", "strong_multiply", "zero_wins"]
 
 PLAIN = {np.ndarray, np.float64, float, int, bool, str, slice, type(None)}
 INDICES = {*PLAIN, tuple, type(...)}  # what stands in tuples and is not traced itself
+SEQUENCES = {tuple, list}  # an index with traced integers in it, a list of traced numbers
+
+
+def within(sequence):
+    """Return what applies functions to traced values of the kind that a sequence holds, None where it holds none."""
+    for part in sequence:
+        if (apply := within(part) if type(part) in SEQUENCES else getattr(type(part), "__dualad_apply__", None)) is not None:
+            return apply
+    return None
 
 
 def primitive(fn: Callable[Rest, Result]) -> Callable[Rest, Result]:
@@ -50,8 +59,8 @@ def primitive(fn: Callable[Rest, Result]) -> Callable[Rest, Result]:
             kind = type(arg)
             if kind not in PLAIN:
                 apply = getattr(kind, "__dualad_apply__", None)
-                if apply is None and kind is tuple and not INDICES.issuperset(map(type, arg)):  # an index with traced integers in it
-                    apply = next(filter(None, (getattr(type(part), "__dualad_apply__", None) for part in arg)), None)
+                if apply is None and kind in SEQUENCES and not INDICES.issuperset(map(type, arg)):
+                    apply = within(arg)
                 if apply is not None:
                     return apply(call, args, kwargs)
         return fn(*args, **kwargs)

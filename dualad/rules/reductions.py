@@ -60,12 +60,18 @@ def divided(total, n):
     return total / (n if issubclass(type(n), int | float) else n.astype(total.dtype))
 
 
+def taken(g, where, n, x, axis):
+    """Return cotangents with 0 where a mask takes no element: NaN, as the result is, where all that it takes of an axis is too few."""
+    if where is NO or where is True:
+        return g
+    return np.where(np.equal(spread_out(n, x, axis), 0), np.nan, np.where(where, g, 0.0))
+
+
 def mean_transpose(g, x, axis=None, dtype=None, out=None, keepdims=NO, *, where=NO):
     n = count(x, axis, where, given(keepdims))
     if type(n) is int and n == 0:  # a Python float is not divided by 0, and there is no element to spread it over
         n = 1
-    g = spread_out(g / n, x, axis)
-    return g if where is NO or where is True else np.where(where, g, 0.0)
+    return taken(spread_out(g / n, x, axis), where, n, x, axis)
 
 
 def spread(x, axis, where, ddof, correction):
@@ -114,8 +120,7 @@ def variance_jvp(t, ans, x, axis=None, dtype=None, out=None, ddof=0, keepdims=NO
 def variance_vjp(g, ans, x, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=NO, correction=NO):
     apart, free = spread(x, axis, where, ddof, correction)
     g = restore_axes(np.divide(2.0 * g, np.reshape(free, shape_of(g)) if ndim_of(free) else free), x, axis)
-    share = g * (np.conjugate(apart) if is_complex(x) else apart)
-    return share if where is NO or where is True else np.where(where, share, 0.0)
+    return taken(g * (np.conjugate(apart) if is_complex(x) else apart), where, free, x, axis)
 
 
 def half_inverse(ans):

@@ -12,6 +12,7 @@ import numpy as np
 from ...support.equality import same_arrays
 from ..calling import same, signature
 from ..kinds import Differentiable, Elementwise, any_traced, composite, elementwise, primitive
+from ..shapes import as_array
 
 __all__ = ["by_body", "by_partials", "named", "positional", "settled", "shortened"]
 
@@ -39,6 +40,7 @@ def by_body(fn: Callable, body: Callable, name: str, rules: tuple | None = None,
     )  # of SciPy's own names, but for keywords of a later SciPy
 
     def checked(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = tuple(map(of_list, args)), {key: of_list(x) for key, x in kwargs.items()}
         try:
             if by_name:  # the body may leave out arguments between others
                 args, kwargs = (), given(scipys, known, args, kwargs)
@@ -54,6 +56,11 @@ def by_body(fn: Callable, body: Callable, name: str, rules: tuple | None = None,
         in_short = fitting(Elementwise(dispatching, *partials, trusted=True), lambda *args: True)
     composite(dispatching, checked, with_numpy_value=True, in_short=in_short)
     return dispatching
+
+
+def of_list(x: Any) -> Any:
+    """Return a list of traced numbers as an array, and anything else as it is."""
+    return as_array(x) if type(x) is list and any_traced(x) else x
 
 
 def fitting(row: Differentiable, fits: Callable) -> Callable[[tuple, dict[str, Any]], Differentiable | None]:

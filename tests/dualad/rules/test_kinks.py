@@ -303,6 +303,17 @@ def test_nan_safe_changes_nothing_else():
     assert_same(grad(f)(X), grad(f, nan_safe=True)(X))
 
 
+@pytest.mark.parametrize("jacobian", [jacobian, reverse_jacobian], ids=["forward", "reverse"])
+@pytest.mark.parametrize("fn", [np.mean, np.var, np.std])
+def test_a_mean_of_nothing_is_nan_with_its_derivatives(fn, jacobian):
+    x, taken = np.array([[1.0, 2.0, 4.0], [3.0, 5.0, 0.5]], np.float32), np.array([[True, True, False], [False, False, False]])
+    with np.errstate(all="ignore"), pytest.warns(RuntimeWarning):
+        slopes = jacobian(lambda x: fn(x, axis=1, where=taken))(x)
+        alone = jacobian(lambda x: fn(x, axis=1, where=taken[:1]))(x[:1])
+    np.testing.assert_array_equal(slopes[0, 0], alone[0, 0])
+    assert np.all(np.isfinite(alone)) and np.all(np.isnan(slopes[1, 1])) and slopes.dtype == np.float32
+
+
 def test_powers_of_zero_have_zero_derivatives_of_any_order():
     """0**y is 0 for all y > 0, also where the base is a number of Python; and no column of a Hessian is spoilt."""
     for zero in (0.0, 0, np.float64(0.0), np.zeros(1)):

@@ -122,3 +122,14 @@ def test_a_log_density_is_one_entry_of_the_tape(name):
             along = lambda x, args=args, i=i: loss(*args[:i], x, *args[i + 1 :])
             forward = dualad.gradient if np.ndim(args[i]) else dualad.derivative
             np.testing.assert_allclose(found, forward(along)(args[i]), rtol=1e-13, atol=1e-15)
+
+
+def test_lists_of_traced_numbers_are_arrays():
+    a, calls = np.array([0.3, 0.4]), (special.logsumexp, special.softmax, stats.gmean, stats.entropy)
+    for fn in calls:
+        listed, stacked = lambda a, fn=fn: np.sum(fn([a[0], 0.5])), lambda a, fn=fn: np.sum(fn(np.stack([a[0], 0.5])))
+        assert listed(a) == stacked(a)
+        for derived in (grad, dualad.gradient):
+            np.testing.assert_allclose(derived(listed)(a), derived(stacked)(a), rtol=1e-14)
+    nested = lambda a: special.logsumexp([[a[0], 0.5], [0.2, a[1]]])
+    assert dualad.jvp(nested, (a,), (a,))[0] == nested(a)
