@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from operator import is_
+from sys import getrefcount
 from typing import Any, TypeAlias
 from weakref import ref
 
@@ -81,6 +83,7 @@ class EagerEntry(ChainEntry):
         self.flat, self.steps = self.spec.flat_step(), steps
         self.exact, self.traced_step, self.lossy, self.tried, self.first = exact, traced_step, lossy, False, True
         self.standing = False  # whether steps return what stands for an array, as arrays that adapted code fills
+        self.leaks = False  # whether a step keeps a value elsewhere than in its results: in the first sweep all are then traced
         self.outs = Stacked(steps)
         self.out_cotangents: list[Any] = []
         self.rows: list[Rows] = []
@@ -118,7 +121,7 @@ class EagerEntry(ChainEntry):
                     return step(k, x, *arguments)
                 entry: Any = owner()
                 x = entry.advance_watched(k, x)
-                watched = not direct or entry.aliases.watching or entry.standing
+                watched = not direct or entry.aliases.watching or entry.standing or entry.leaks
                 return x
             except Exception as error:
                 owner().explain(k, x, error)  # type: ignore[union-attr]  # a chain that is run is alive
@@ -129,9 +132,9 @@ class EagerEntry(ChainEntry):
     def advance_watched(self, k: int, x: Any) -> Any:
         """Evaluate step k; in the first sweep also try step 0, keep what the steps put out, and see to it that no two leaves are one."""
         spec, given, aliases = self.spec, self.given, self.aliases
-        if not k and self.first and not self.tried:
-            self.try_step(x)
-        if k == self.traced_step:
+        if not k:
+            self.try_first(x)
+        if k == self.traced_step or self.leaks:
             return self.record_step(k, x)[0]
         handed: list[Any] = []
         if aliases.before(k):
@@ -162,6 +165,12 @@ class EagerEntry(ChainEntry):
         self.spec.explain(k, x, self.given.arguments, self.given.inputs)
         error.add_note(f"chain: in step {k}")
 
+    def try_first(self, x: Any) -> None:
+        """Try step 0 in the first sweep, once."""
+        if self.first and not self.tried:
+            tape = self.try_step(x)[0][0]
+            self.leaks, self.tried = references(tape) > ALONE, True
+
     def try_step(self, x: Any) -> tuple[Recorded, Any]:
         """Record step 0 before the first sweep; return the record and the out. What cannot be differentiated fails before a long run,
         and what a step leaves elsewhere than in its results is a traced value of a closed level, which raises when it is used."""
@@ -183,6 +192,9 @@ class EagerEntry(ChainEntry):
             estimate = 3 * nbytes(given.state) + 2 * StepPullback(self, 0, recorded, UNKNOWN).nbytes if repeatable else 0
             with np.errstate(all="ignore"):
                 self.pull_record(0, recorded, (gs, [None] * len(given.active)))
+            tape = recorded[0]
+            del recorded, out
+            self.leaks = references(tape) > ALONE
             return sum(map(nbytes, outs)), estimate
 
         try:
@@ -264,6 +276,8 @@ class EagerEntry(ChainEntry):
         """Evaluate step k as `advance` does, and return x_{k+1} with the pullback of the step."""
         spec, leaves = self.spec, self.spec.flatten(x)
         try:
+            if not k:
+                self.try_first(x)
             recorded, final, out = self.record(k, leaves, first=True)
         except Exception as error:
             self.explain(k, x, error)
@@ -300,11 +314,22 @@ class EagerEntry(ChainEntry):
     def pull_step(self, k: int, x: Any, cotangent: Cotangent) -> Cotangent:
         """Pull the cotangent of the state back through step k, and add the parameters' shares to their sums."""
         leaves = self.spec.flatten(x)
-        recorded, final, _ = self.record(k, leaves)
+        recorded, final, out = self.record(k, leaves)
         self.compare_again(k, final)
         self.before = Snapshot(k, leaves, self.exact)
-        del final  # x_{k+1} is not needed
-        return self.pull_record(k, recorded, cotangent)
+        del final, out  # x_{k+1} is not needed
+        pulled = self.pull_record(k, recorded, cotangent)
+        tape = recorded[0]
+        del recorded
+        if not self.leaks and references(tape) > ALONE:
+            self.leaks = True
+            warnings.warn(
+                f"chain: step {k}, but not step 0, keeps a value elsewhere than in its results. Where that is used, its derivative is "
+                "missing: return it, as an out (outputs=True) or in the state, or keep dualad.primal(x) to look at it",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return pulled
 
     def pull_record(self, k: int, recorded: Recorded, cotangent: Cotangent) -> Cotangent:
         """Pull the cotangent of the state back through a recorded step, and add the parameters' shares to their sums."""
@@ -354,6 +379,19 @@ class EagerEntry(ChainEntry):
 
 
 UNKNOWN = Snapshot(-1, ())
+
+
+def references(tape: Tape) -> int:
+    """Return how many references there are to a tape: each value that was computed on it has one."""
+    return getrefcount(tape)
+
+
+def alone() -> int:
+    tape = StepTape()
+    return references(tape)
+
+
+ALONE = alone()  # of a tape that only a local name refers to
 
 
 def changed_arguments(who: str) -> ValueError:

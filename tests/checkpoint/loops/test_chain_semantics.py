@@ -239,7 +239,7 @@ def test_an_object_changed_in_place_is_no_state():
 @pytest.mark.parametrize("options", [{}, {"schedule": StoreAll()}, {"schedule": Mixed(3)}, {"memory": "1 MB"}], ids=repr)
 @pytest.mark.parametrize("steps", [1, 2, 9])
 @pytest.mark.parametrize("x", [1.1, np.array([1.1, 0.9])], ids=["number", "array"])
-def test_what_the_first_or_last_step_leaves_outside_has_no_silent_zero(x, steps, options):
+def test_what_a_step_leaves_outside_has_no_silent_zero(x, steps, options):
     def loss(x, use):
         left = []
 
@@ -251,7 +251,8 @@ def test_what_the_first_or_last_step_leaves_outside_has_no_silent_zero(x, steps,
         return use(left, final)
 
     stats = Stats()
-    for use in (lambda left, final: left[-1], lambda left, final: left[0], lambda left, final: final + np.sum(left)):
+    middle = lambda left, final: left[-1 - steps // 2]  # step 0 is tried before the first sweep
+    for use in (lambda left, final: left[-1], lambda left, final: left[0], middle, lambda left, final: final + np.sum(left)):
         with pytest.raises(RuntimeError, match=r"used outside of the step.*outputs=True"):
             grad(loss)(x, use)
     slope = grad(loss)(x, lambda left, final: final)
@@ -262,6 +263,18 @@ def test_what_the_first_or_last_step_leaves_outside_has_no_silent_zero(x, steps,
     if options.keys() <= {"schedule"} and options.get("schedule") != Mixed(3):
         alone = reverse(lambda k, x: x, lambda k, x, g: g, 1.0, 1.0, steps=steps, **options).stats
         assert stats.advances == alone.advances, "the last step is evaluated once"
+
+
+@pytest.mark.parametrize("schedule", [CTZ(), StoreAll()], ids=repr)
+def test_what_a_later_step_alone_leaves_outside_is_told(schedule):
+    def loss(x, kept):
+        left = []
+        step = lambda k, x: (left.append(kept(x)) if k == 5 else None) or 0.5 * x * x
+        return chain(step, x, steps=9, schedule=schedule) + 0.0 * left[0]
+
+    with pytest.warns(RuntimeWarning, match=r"step 5, but not step 0, keeps a value.*outputs=True.*dualad\.primal"):
+        grad(loss)(1.1, lambda x: x)
+    assert grad(loss)(1.1, dualad.primal) != 0.0
 
 
 @pytest.mark.parametrize("state", [np.array([{}, 1.0], object), np.zeros(2, [("u", float)])], ids=["object", "structured"])

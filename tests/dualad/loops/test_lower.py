@@ -290,6 +290,7 @@ def test_a_view_is_lowered_by_what_its_strides_say(name, seed):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("fn", [np.modf, np.fix, np.isposinf, np.isneginf, np.nan_to_num])
+@pytest.mark.filterwarnings("ignore:numpy.fix is deprecated")
 def test_parts_and_infinities_are_numpys_bits(fn, dtype):
     pytest.importorskip("llvmlite")
     x = np.array([1.5, -2.5, -2.0, 0.0, -0.0, np.inf, -np.inf, np.nan, 1e30, -0.3], dtype)
