@@ -13,7 +13,7 @@ import optree
 
 from dualad.forward.seeding import check_flags, check_function
 from dualad.jit.jit import Jit
-from dualad.jit.members import Members, member_of
+from dualad.jit.members import Members, results_of
 from dualad.support.callers import trim, trimmed
 from dualad.support.executors import Crew, Unpicklable, check_executor
 from dualad.support.progress import Bar
@@ -142,9 +142,10 @@ def together(f: Jit[..., Any], members: list[Any], args: tuple[Any, ...], nan_sa
         return
     leaves, entry = made
     outputs = entry.compiled.program.outputs[: len(leaves)]
-    for k in range(len(members)):
-        value, gradient = entry.structure.unflatten(map(member_of, leaves, outputs, [k] * len(leaves)))
-        yield k, (value, optree.tree_map(like_leaf, gradient, members[k]))
+    values, *gradients = (results_of(leaf, out, 0, len(members)) for leaf, out in zip(leaves, outputs, strict=True))
+    given = optree.tree_leaves(members[0])  # of the same types in all
+    alike = [[like_leaf(g, leaf) for g in column] for column, leaf in zip(gradients, given, strict=True)]
+    yield from enumerate(map(entry.structure.unflatten, zip(values, *alike, strict=True)))
 
 
 def like_leaf(g: Any, leaf: Any) -> Any:
@@ -162,7 +163,7 @@ def stacked_alike(members: list[Any]) -> Any:
     plain = all(issubclass(type(leaf), np.ndarray | np.generic | float | complex) for leaf in flat[0][0])
     if not plain or any(structure != flat[0][1] for _, structure in flat) or any(len(kind) > 1 for kind in kinds):
         return None
-    return optree.tree_unflatten(flat[0][1], [np.stack(column) for column in columns])
+    return optree.tree_unflatten(flat[0][1], [np.array(column) for column in columns])
 
 
 def one_by_one(f: Callable[..., Any], members: list[Any], args: tuple[Any, ...], nan_safe: bool) -> Iterator[Outcome]:

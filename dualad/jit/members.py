@@ -19,7 +19,7 @@ from .arguments import Call, native, positional_names
 from .compiled import Compiled
 from .verify import EVALUATING
 
-__all__ = ["Mapped", "Members", "member_of"]
+__all__ = ["Mapped", "Members", "results_of"]
 
 
 class Mapped:
@@ -137,7 +137,7 @@ class Members:
         outs = outs[: entry.structure.num_leaves]
         if self.count and self.plain and entry.checks.due():
             k = jitted.verifications % self.count
-            one = [member_of(x, out, k) for x, out in zip(outs, entry.compiled.program.outputs, strict=False)]
+            one = [results_of(x, out, k, k + 1)[0] for x, out in zip(outs, entry.compiled.program.outputs, strict=False)]
             right, _ = jitted.compared(entry, call, call.examples(), one)
             if right is not entry:
                 return self.together()
@@ -259,8 +259,9 @@ def is_numeric(leaf):
     return issubclass(type(leaf), np.ndarray | np.generic | Handle | int | float | complex) and type(leaf) is not bool
 
 
-def member_of(x, out, k):
-    """Return a member's result as its own call gives it."""
+def results_of(x, out, first, stop):
+    """Return the results of some members, each as its own call gives it."""
     if type(out) is not Value:
-        return out
-    return x[k].item() if out.kind == "python" else x[k] if out.kind == "scalar" else x[k, ...]
+        return [out] * (stop - first)
+    rows = x[first:stop]
+    return rows.tolist() if out.kind == "python" else list(rows) if out.kind == "scalar" else [rows[k, ...] for k in range(len(rows))]
