@@ -467,7 +467,7 @@ def by_middle(a, x):
 
 
 def by_middle_of_pair(a, x):
-    low, high = 0.1 * a, 10.0 * a + x
+    low, high = 0.01 * a, 3.0 + 0.05 * x
     for _ in range(30):
         middle = (low + high) / 2
         low, high = (middle, high) if np.cos(middle) > 0 else (low, middle)
