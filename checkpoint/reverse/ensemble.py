@@ -143,8 +143,8 @@ def together(f: Jit[..., Any], members: list[Any], args: tuple[Any, ...], nan_sa
     leaves, entry = made
     outputs = entry.compiled.program.outputs[: len(leaves)]
     values, *gradients = (results_of(leaf, out, 0, len(members)) for leaf, out in zip(leaves, outputs, strict=True))
-    given = optree.tree_leaves(members[0])  # of the same types in all
-    alike = [[like_leaf(g, leaf) for g in column] for column, leaf in zip(gradients, given, strict=True)]
+    first = optree.tree_leaves(members[0])  # of the same types in all
+    alike = [[like_leaf(g, leaf) for g in column] for column, leaf in zip(gradients, first, strict=True)]
     yield from enumerate(map(entry.structure.unflatten, zip(values, *alike, strict=True)))
 
 
