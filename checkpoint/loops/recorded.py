@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from operator import is_
@@ -169,7 +170,7 @@ class EagerEntry(ChainEntry):
         """Try step 0 in the first sweep, once."""
         if self.first and not self.tried:
             tape = self.try_step(x)[0][0]
-            self.leaks, self.tried = references(tape) > ALONE, True
+            self.leaks, self.tried = is_held(tape), True
 
     def try_step(self, x: Any) -> tuple[Recorded, Any]:
         """Record step 0 before the first sweep; return the record and the out. What cannot be differentiated fails before a long run,
@@ -194,7 +195,7 @@ class EagerEntry(ChainEntry):
                 self.pull_record(0, recorded, (gs, [None] * len(given.active)))
             tape = recorded[0]
             del recorded, out
-            self.leaks = references(tape) > ALONE
+            self.leaks = is_held(tape)
             return sum(map(nbytes, outs)), estimate
 
         try:
@@ -321,7 +322,7 @@ class EagerEntry(ChainEntry):
         pulled = self.pull_record(k, recorded, cotangent)
         tape = recorded[0]
         del recorded
-        if not self.leaks and references(tape) > ALONE:
+        if not self.leaks and is_held(tape):
             self.leaks = True
             warnings.warn(
                 f"chain: step {k}, but not step 0, keeps a value elsewhere than in its results. Where that is used, its derivative is "
@@ -381,17 +382,20 @@ class EagerEntry(ChainEntry):
 UNKNOWN = Snapshot(-1, ())
 
 
-def references(tape: Tape) -> int:
-    """Return how many references there are to a tape: each value that was computed on it has one."""
-    return getrefcount(tape)
+def is_held(tape: Tape) -> bool:
+    """Return whether anything but the caller's name refers to a tape, as each value that was computed on it does."""
+    if getrefcount(tape) > ALONE:
+        gc.collect(1)  # the step may have left young cycles
+    return getrefcount(tape) > ALONE
 
 
 def alone() -> int:
+    """Return how many references `is_held` sees to a tape that one name refers to."""
     tape = StepTape()
-    return references(tape)
+    return (lambda tape: getrefcount(tape))(tape)
 
 
-ALONE = alone()  # of a tape that only a local name refers to
+ALONE = alone()
 
 
 def changed_arguments(who: str) -> ValueError:
