@@ -28,8 +28,15 @@ if hasattr(binding, "ffi"):  # compilations of other libraries in other threads
 #: whether the processor has an instruction that multiplies and adds with one rounding
 FUSES: bool = not binding.get_process_triple().startswith(("x86", "i686")) or bool(binding.get_host_cpu_features().get("fma"))
 
-#: how LLVM optimises; 3 would unroll more: up to five times as dear, and the code not faster
-TUNING = {"speed_level": 2, "long_level": 1, "code_level": 3, "loop_vectorization": True, "slp_vectorization": False}
+#: how LLVM optimises (3 would unroll more: up to five times as dear, and the code not faster) and emits; `LONG_CODE_BYTES` has the long
+TUNING = {
+    "speed_level": 2,
+    "long_level": 1,
+    "code_level": 3,
+    "long_code_level": 1,
+    "loop_vectorization": True,
+    "slp_vectorization": False,
+}
 
 #: the functions of this process by digest; their machine code is never given back
 made: dict[str, Callable] = {}
@@ -64,7 +71,12 @@ def digest_of(text):
 def address(name, text, digest):
     """Return where a function of LLVM code is, by its name in front of the digest."""
     holder = engine()
-    content = stored(digest, lambda: emitter(TUNING["code_level"]).emit_object(optimised(text.replace("DIGEST", digest))))
+
+    def emitted():
+        machine, module = optimised(text.replace("DIGEST", digest))
+        return machine.emit_object(module)
+
+    content = stored(digest, emitted)
     holder.add_object_file(binding.ObjectFileRef.from_data(content))
     return holder.get_function_address(f"{name}_{digest}")
 
@@ -107,7 +119,8 @@ def code(module, name, constants=frozenset()):
 def assembly(module: Module, name: str) -> str:
     """Return the assembly of what `compiled` makes."""
     with compiler():
-        return emitter(TUNING["code_level"]).emit_assembly(optimised(code(module, name)[1]))
+        machine, optimal = optimised(code(module, name)[1])
+        return machine.emit_assembly(optimal)
 
 
 @cache
@@ -132,13 +145,13 @@ def engine():
 
 
 def optimised(text):
-    """Return the optimised module of LLVM code."""
-    machine = emitter(TUNING["code_level"])
+    """Return what makes machine code of LLVM code, and its optimised module."""
+    long = len(text) > LONG_CODE_BYTES
+    machine = emitter(TUNING["long_code_level" if long else "code_level"])
     module = binding.parse_assembly(text)
     module.triple, module.data_layout = binding.get_process_triple(), str(machine.target_data)
-    level = TUNING["long_level" if len(text) > LONG_CODE_BYTES else "speed_level"]
-    tuning = binding.create_pipeline_tuning_options(speed_level=level)
+    tuning = binding.create_pipeline_tuning_options(speed_level=TUNING["long_level" if long else "speed_level"])
     tuning.loop_vectorization, tuning.slp_vectorization = TUNING["loop_vectorization"], TUNING["slp_vectorization"]
     builder = binding.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
-    return module
+    return machine, module

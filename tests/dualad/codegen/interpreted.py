@@ -158,5 +158,5 @@ def no_optimiser(monkeypatch):
         return
     from dualad.codegen import machine
 
-    for name in ("speed_level", "long_level", "code_level", "loop_vectorization"):
+    for name in ("speed_level", "long_level", "code_level", "long_code_level", "loop_vectorization"):
         monkeypatch.setitem(machine.TUNING, name, 0)
