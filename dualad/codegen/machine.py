@@ -71,12 +71,8 @@ def digest_of(text):
 def address(name, text, digest):
     """Return where a function of LLVM code is, by its name in front of the digest."""
     holder = engine()
-
-    def emitted():
-        machine, module = optimised(text.replace("DIGEST", digest))
-        return machine.emit_object(module)
-
-    content = stored(digest, emitted)
+    text = text.replace("DIGEST", digest)
+    content = stored(digest, lambda: emitter(code_level(text)).emit_object(optimised(text)))
     holder.add_object_file(binding.ObjectFileRef.from_data(content))
     return holder.get_function_address(f"{name}_{digest}")
 
@@ -119,8 +115,18 @@ def code(module, name, constants=frozenset()):
 def assembly(module: Module, name: str) -> str:
     """Return the assembly of what `compiled` makes."""
     with compiler():
-        machine, optimal = optimised(code(module, name)[1])
-        return machine.emit_assembly(optimal)
+        text = code(module, name)[1]
+        return emitter(code_level(text)).emit_assembly(optimised(text))
+
+
+def is_long(text):
+    """Return whether LLVM code is optimised and emitted less."""
+    return len(text) > LONG_CODE_BYTES
+
+
+def code_level(text):
+    """Return the level at which LLVM code is emitted."""
+    return TUNING["long_code_level" if is_long(text) else "code_level"]
 
 
 @cache
@@ -145,13 +151,12 @@ def engine():
 
 
 def optimised(text):
-    """Return what makes machine code of LLVM code, and its optimised module."""
-    long = len(text) > LONG_CODE_BYTES
-    machine = emitter(TUNING["long_code_level" if long else "code_level"])
+    """Return the optimised module of LLVM code."""
+    machine = emitter(code_level(text))
     module = binding.parse_assembly(text)
     module.triple, module.data_layout = binding.get_process_triple(), str(machine.target_data)
-    tuning = binding.create_pipeline_tuning_options(speed_level=TUNING["long_level" if long else "speed_level"])
+    tuning = binding.create_pipeline_tuning_options(speed_level=TUNING["long_level" if is_long(text) else "speed_level"])
     tuning.loop_vectorization, tuning.slp_vectorization = TUNING["loop_vectorization"], TUNING["slp_vectorization"]
     builder = binding.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
-    return machine, module
+    return module

@@ -110,7 +110,7 @@ def optimised(code, processor):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(machine, "engine", lambda: (made, None))
         patch.setattr(binding, "get_process_triple", lambda: made.triple)
-        return machine.optimised(code)[1]
+        return machine.optimised(code)
 
 
 def entered(code, name, processor):
