@@ -8,13 +8,16 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.traced import Traced
+from ..rules.statistics import inexact
 
 __all__ = ["contracted", "element", "in_one_axis", "is_integer", "place_of_extremum", "product", "quantile", "running"]
 
 
 def is_integer(index):
-    """Return whether an index is a number, which may be traced."""
-    return issubclass(type(index), int | np.integer) or (isinstance(index, Traced) and not index.ndim and index.dtype.kind in "iu")
+    """Return whether an index is a number, which may be traced; a truth value is a mask."""
+    if isinstance(index, Traced):
+        return not index.ndim and index.dtype.kind in "iu"
+    return issubclass(type(index), int | np.integer) and type(index) is not bool
 
 
 def element(s, index):
@@ -29,8 +32,11 @@ def element(s, index):
     return full[np.where((rank > 0) & (rank <= ranks[-1]), place, mask.size)]
 
 
-def place_of_extremum(s, row, x, axis=None, out=None, **options):
+def place_of_extremum(s, row, x, axis=None, **options):
     """Return ``np.argmin(s)`` or ``np.argmax(s)``."""
+    for name, value in options.items():
+        if value is not None and value is not False:
+            raise s.needs_length(f"{row.name} with {name}= of x[mask]")
     along(s, row, x, axis)
     best = (np.min if row.fn is np.argmin else np.max)(s)
     mask, full = np.reshape(s.mask, (-1,)), np.reshape(s.primal, (-1,))
@@ -47,8 +53,11 @@ def running(s, row, x, axis=None, **options):
 def quantile(s, row, x, *args, axis=None, **options):
     """Return ``np.median(s)``, ``np.quantile(s, q)`` or ``np.percentile(s, q)``: where the mask is false stand NaN, which do not count."""
     along(s, row, x, axis)
+    if s.dtype.kind != "f" and (row.fn is not np.median or s.dtype.kind == "c"):  # of integers some methods choose integers
+        raise s.needs_length(f"{row.name} of x[mask] of {s.dtype}")
     of_numbers = getattr(np, f"nan{row.fn.__name__}")
-    return np.where(np.any(np.isnan(s)), np.nan, of_numbers(s.cleaned(np.nan), *args, **options))[()]
+    s = inexact(s)
+    return np.where(np.any(np.isnan(s)), np.nan, of_numbers(np.reshape(s.cleaned(np.nan), (-1,)), *args, **options))[()]
 
 
 def in_one_axis(s, row, x, shape=(-1,), **options):

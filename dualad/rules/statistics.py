@@ -145,16 +145,16 @@ def quantiles(a, q, axis, method, keepdims, skip_nan=False):
     rows = np.sort(fold(a, axis), axis=-1)
     if not np.shape(rows)[-1]:
         return np.full((*np.shape(q), *kept_shape(a, axis, keepdims)), np.nan)
-    n = np.sum(np.logical_not(np.isnan(rows)), axis=-1, keepdims=True) if skip_nan else float(np.shape(rows)[-1])
+    n = np.sum(np.logical_not(np.isnan(rows)), axis=-1, keepdims=True) if skip_nan else np.shape(rows)[-1]
     place = positions(n * 1.0, np.reshape(q, -1) * 1.0, method)
     place = np.broadcast_to(place, (*np.shape(rows)[:-1], np.shape(place)[-1]))
     weak = method in CHOOSING or (np.ndim(q) == 0 and not issubclass(type(q), np.ndarray | np.generic))  # a Python number
     dtype = rows.dtype if weak else np.result_type(rows.dtype, q.dtype)
-    low, high, share = neighbours(rows, place, dtype)
+    low, high, share = neighbours(rows, place, n, dtype)
     ans = low + np.where(np.equal(share, 0), 0.0, share * (high - low))
-    if method in CONTINUOUS and not skip_nan and is_symbolic(ans):
+    if method in CONTINUOUS and is_symbolic(ans):
         if method == "linear":
-            low, high, share = neighbours(rows, np.broadcast_to((n - 1.0) * np.reshape(q, -1), np.shape(place)), dtype)
+            low, high, share = neighbours(rows, np.broadcast_to((n - 1.0) * np.reshape(q, -1), np.shape(place)), n, dtype)
         rise = high - low
         ans = stated(np.where(np.less(share, 0.5), low + rise * share, high - rise * (1.0 - share)), ans)
     if not skip_nan:
@@ -162,11 +162,11 @@ def quantiles(a, q, axis, method, keepdims, skip_nan=False):
     return np.reshape(np.moveaxis(ans, -1, 0), (*np.shape(q), *kept_shape(a, axis, keepdims)))[()]
 
 
-def neighbours(rows, place, dtype):
-    """Return the sorted elements below and above places, and how far the place is from the one below."""
+def neighbours(rows, place, n, dtype):
+    """Return the elements below and above places among the first n of sorted rows, and how far the place is from the one below."""
     before = whole(place, np.shape(rows)[-1])
     low = np.take_along_axis(rows, before, -1)
-    high = np.take_along_axis(rows, np.minimum(before + 1, np.shape(rows)[-1] - 1), -1)
+    high = np.take_along_axis(rows, np.minimum(before + 1, n - 1), -1)
     return low, high, cast(place - before, dtype)
 
 
@@ -224,14 +224,19 @@ def median(skip_nan):
     def body(a, axis=None, out=None, overwrite_input=False, keepdims=False):
         a = inexact(a)
         ans = quantiles(a, 0.5, axis, "linear", given(keepdims), skip_nan)
-        return ans if skip_nan or not is_symbolic(ans) else stated(np.reshape(middle(fold(a, axis)), np.shape(ans)), ans)
+        return stated(np.reshape(middle(fold(a, axis), skip_nan), np.shape(ans)), ans) if is_symbolic(ans) and np.size(a) else ans
 
     return body
 
 
-def middle(rows):
+def middle(rows, skip_nan):
     """Return the mean of the two numbers in the middle, or the one that is there."""
-    rows, n = np.sort(rows, axis=-1), np.shape(rows)[-1]
+    rows = np.sort(rows, axis=-1)
+    if skip_nan:
+        n = np.sum(np.logical_not(np.isnan(rows)), axis=-1, keepdims=True)
+        low, high = (np.take_along_axis(rows, place, -1)[..., 0] for place in (np.maximum(n - 1, 0) // 2, n // 2))
+        return (low + high) / 2.0
+    n = np.shape(rows)[-1]
     ans = (rows[..., (n - 1) // 2] + rows[..., n // 2]) / 2.0
     return np.where(np.isnan(rows[..., -1]), np.nan, ans)
 

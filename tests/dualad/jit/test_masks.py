@@ -176,6 +176,7 @@ SUMS = {
     "products of rows": (lambda x: np.einsum("ij,ik->jk", x[x[:, 0] > 0], x[x[:, 0] > 0]), A),
     "averages": (lambda x: np.average(x[x > 0]) * x, X),
     "medians": (lambda x: np.median(x[x > -0.5]) + np.percentile(x[x > 0], 30.0) * np.quantile(x[x > 0], [0.1, 0.5]), X),
+    "medians that keep axes": (lambda x: np.median(x[x > -0.5], keepdims=True) + np.median(np.rint(8 * x).astype(int)[x > 0]), A),
     "nothing": (lambda x: x[0] * (np.sum(x[x > 5.0]) + np.prod(x[x > 5.0])), X),
 }
 ALL = EXACT | SUMS
@@ -386,6 +387,9 @@ REFUSED = {
     "part": lambda x: x[x > 0][1:],
     "outer product": lambda x: np.einsum("i,j->ij", x[x > 0], x[x > 0]),
     "places along axes": lambda x: np.argmax(np.stack([x, x], 1)[x > 0], axis=1),
+    "places that keep axes": lambda x: np.argmin(x[x > 0], keepdims=True) * x,
+    "quantiles of integers": lambda x: np.quantile(np.rint(x).astype(int)[x > 0], 0.3) * x,
+    "one more axis": lambda x: x[x > 0][True] * 2.0,
     "another array": lambda x: x[x > 0] * x,
     "printed": lambda x: print(f"{x[x > 0]:.3f}"),
     "result": lambda x: [x[x > 0] * 2.0],

@@ -155,6 +155,10 @@ INTERPOLATED = {
     "median of an odd number, single": (lambda x: np.median(x, 0), lambda rng: (rng.normal(size=(9, 3)).astype(np.float32),)),
     "median of specials": (lambda x: np.median(x, 1), lambda rng: (rng.choice(SPECIAL, (3, 6)),)),
     "quantile": (lambda x: np.quantile(x, 0.3), lambda rng: (rng.normal(size=21),)),
+    "quantiles but for NaN": (
+        lambda x: np.stack([np.nanmedian(x, 1), np.nanquantile(x, 0.3, 1), np.nanpercentile(x, 100.0, 1)]),
+        lambda rng: (rng.choice([*rng.normal(size=9), np.nan, np.inf], (20, 7)),),
+    ),
     "quantiles": (lambda x: np.quantile(x, [0.3, 0.5, 0.77, 1.0, 0.0], axis=1), lambda rng: (rng.normal(size=(3, 8)),)),
     "a quantile that is given": (np.quantile, lambda rng: (rng.normal(size=8), rng.random())),
     "quantile, single": (lambda x: np.quantile(x, 0.3), lambda rng: (rng.normal(size=9).astype(np.float32),)),
