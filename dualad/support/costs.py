@@ -29,9 +29,10 @@ COMPILED_CHUNK_BYTES = 64 << 20
 
 # --- programs -------------------------------------------------------------------------------------------------------------------------
 
-#: operations of a traced program, and of a loop that patterns are read from turn by turn: compiling takes minutes beyond; so many
+#: operations of a traced program, and of a loop that patterns are read from turn by turn (the gradient of a sum of 4999 squares, of
+#: 24,997 operations, compiles in 13 s of CPU time; others take minutes beyond); so many
 #: shapes of dask arrays are known by their chunks
-PROGRAM_OPERATIONS = 20_000
+PROGRAM_OPERATIONS = 25_000
 #: turns that are at least rolled up into a loop
 REROLL_TURNS = 4
 #: turns of a loop that ends by a test up to which each number of them is a path of its own: it runs as fast, and knows no other number
