@@ -122,7 +122,7 @@ class EagerEntry(ChainEntry):
                     return step(k, x, *arguments)
                 entry: Any = owner()
                 x = entry.advance_watched(k, x)
-                watched = not direct or entry.aliases.watching or entry.standing or entry.leaks
+                watched = not direct or entry.aliases.watching or entry.standing or (entry.first and entry.leaks)
                 return x
             except Exception as error:
                 owner().explain(k, x, error)  # type: ignore[union-attr]  # a chain that is run is alive
@@ -135,7 +135,7 @@ class EagerEntry(ChainEntry):
         spec, given, aliases = self.spec, self.given, self.aliases
         if not k:
             self.try_first(x)
-        if k == self.traced_step or self.leaks:
+        if k == self.traced_step or (self.first and self.leaks):
             return self.record_step(k, x)[0]
         handed: list[Any] = []
         if aliases.before(k):
@@ -322,7 +322,7 @@ class EagerEntry(ChainEntry):
         pulled = self.pull_record(k, recorded, cotangent)
         tape = recorded[0]
         del recorded
-        if not self.leaks and is_held(tape):
+        if not self.leaks and is_held(tape) and is_held(tape, oldest=2):
             self.leaks = True
             warnings.warn(
                 f"chain: step {k}, but not step 0, keeps a value elsewhere than in its results. Where that is used, its derivative is "
@@ -382,10 +382,10 @@ class EagerEntry(ChainEntry):
 UNKNOWN = Snapshot(-1, ())
 
 
-def is_held(tape: Tape) -> bool:
+def is_held(tape: Tape, oldest: int = 1) -> bool:
     """Return whether anything but the caller's name refers to a tape, as each value that was computed on it does."""
     if getrefcount(tape) > ALONE:
-        gc.collect(1)  # the step may have left young cycles
+        gc.collect(oldest)  # the step may have left cycles, young ones for the most part
     return getrefcount(tape) > ALONE
 
 

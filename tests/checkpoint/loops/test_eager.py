@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import optree
 import pytest
@@ -168,3 +170,53 @@ def test_a_step_that_raises_leaves_the_count():
         chain(lambda k, x: x / (3 - k), 1.0, steps=9, stats=stats)
     assert stats.steps == 3
     assert value_and_grad(lambda x: norm(x, stats=stats))(X)[0] == norm(X)
+
+
+@pytest.mark.parametrize("memory", [None, "1 MB"])
+@pytest.mark.parametrize("first", [0, 5], ids="from step {}".format)
+def test_circles_of_references_keep_nothing(first, memory):
+    def step(k, x):
+        if k < first:
+            return 0.81 * x
+
+        def powers(n):  # which refers to itself, and to x
+            return x if not n else 0.9 * powers(n - 1)
+
+        gc.collect(1)  # which finds them in use: they become old
+        gc.collect(1)
+        return powers(2)
+
+    assert grad(lambda x: chain(step, x, steps=9, memory=memory))(1.1) == pytest.approx(0.81**9, rel=1e-14)  # no warning
+
+
+def test_a_value_that_is_kept_is_told_beside_circles_of_references():
+    def loss(x):
+        left = []
+
+        def step(k, x):
+            if k == 5:
+                left.append(0.5 * x)
+            if k <= 5:
+                return 0.81 * x
+
+            def powers(n):
+                return x if not n else 0.9 * powers(n - 1)
+
+            return powers(2)
+
+        return chain(step, x, steps=9) + 0.0 * left[0]
+
+    with pytest.warns(RuntimeWarning, match="step 5, but not step 0, keeps a value"):
+        grad(loss)(1.1)
+
+
+def test_steps_that_keep_values_are_traced_in_the_first_sweep_and_where_they_are_pulled():
+    left = []
+
+    def step(k, x):
+        left.append(0.5 * x)
+        return left[-1]
+
+    assert grad(lambda x: chain(step, x, steps=20))(1.1) == 0.5**20
+    traced = [x for x in left if type(x) is not float]  # isinstance says yes of traced numbers
+    assert len(traced) == 1 + 20 + 20 < len(left)  # the first is a trial
