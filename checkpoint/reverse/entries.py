@@ -16,7 +16,7 @@ from dualad.core.traced import Traced
 from dualad.forward.directions import Directions
 from dualad.forward.dual import vanishes
 from dualad.forward.operators import BASIC
-from dualad.rules.cotangents import is_complex, like_primal, unbroadcast
+from dualad.rules.cotangents import is_complex, like_primal, shape_of, unbroadcast
 from dualad.rules.indexing import accumulated, is_traced, last_write_mask, locate, overwritten, reads_once, scatter, updated
 from dualad.rules.kinds import ROWS, Elementwise
 from dualad.rules.partials import ONE
@@ -226,6 +226,13 @@ class Evaluation(RowEntry):
                         if share is arg:
                             fresh = False
                 adjoints.add(parent, share, fresh)
+
+    def push(self, pushed: list[Any]) -> Any:
+        t = super().push(pushed)
+        if t is None or not isinstance(self.row, Elementwise):
+            return t
+        shape = np.broadcast_shapes(*map(shape_of, self.args))
+        return t if shape_of(t) == shape else np.broadcast_to(t, shape)
 
 
 class Number(Entry):

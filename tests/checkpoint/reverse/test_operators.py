@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from walking import walked
 
-from checkpoint import grad, vjp
+from checkpoint import grad, linearize, vjp
+from dualad import jvp
 
 M = np.rint(9.0 * np.random.default_rng(2).standard_normal((16, 20)))  # sums of which do not round
 OPERATIONS = {  # of arrays that the tape does not reference itself; the calls of one, of its sum, and back
@@ -43,3 +44,39 @@ def test_a_number_may_be_stretched_over_large_arrays():
     low = np.linspace(-1.0, 1.0, 3000)
     high = low + 0.3
     assert grad(lambda x: np.sum(np.clip(x, low, high)))(0.2) == np.sum((low < 0.2) & (high > 0.2))
+
+
+def stretched(n):
+    """Return programs in which arrays of so many rows are stretched, and what they are of."""
+    large, row, column = (np.random.default_rng(n).standard_normal(shape) for shape in ((n, 20), 20, (n, 1)))
+    return [
+        (lambda x: large + x, (row,)),
+        (lambda x: x - large, (column,)),
+        (lambda x: x * row / column, (large,)),
+        (lambda x, y: (x - y) * y, (large, column)),
+        (lambda x, y: x / (y * y + 1.0), (row, large)),
+        (lambda x, y: np.arctan(x * y) * (large > 0.0), (column, row)),
+        (lambda x, y: (x + y) + y, (np.array(0.7), large)),
+        (lambda x: x[:, np.int64(3)] + x[np.int64(0), :1], (large,)),
+    ]
+
+
+@pytest.mark.parametrize("n", [3, 40])
+def test_arrays_that_are_stretched_have_the_derivatives_of_all_their_copies(n):
+    rng = np.random.default_rng(1)
+    for f, args in stretched(n):
+        value, pull = vjp(f, *args)
+        assert value.tobytes() == f(*args).tobytes()
+        tangents = tuple(rng.standard_normal(x.shape) for x in args)
+        g = rng.standard_normal(value.shape)
+        along = f(*(x + 1e-20j * t for x, t in zip(args, tangents, strict=True))).imag / 1e-20
+        assert sum(np.sum(s * t) for s, t in zip(pull(g), tangents, strict=True)) == pytest.approx(np.sum(g * along), rel=1e-12)
+
+
+@pytest.mark.parametrize("n", [3, 40])
+def test_what_is_pushed_over_a_tape_is_stretched_with_its_value(n):
+    rng = np.random.default_rng(2)
+    for f, args in stretched(n):
+        of_sum = lambda *args, f=f: np.sum(f(*args) + 0.5)  # which adds up a tangent of the result's shape
+        tangents = tuple(rng.standard_normal(x.shape) for x in args)
+        assert linearize(of_sum, *args)[1](*tangents) == pytest.approx(jvp(of_sum, args, tangents)[1], rel=1e-12)
