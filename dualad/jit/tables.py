@@ -72,11 +72,14 @@ def with_symbols(f, tracing):
     return Outside(instead, tables=True)(f)
 
 
+NARROW = "efbBhHiIlLqQ"  # dtypes whose numbers `math` converts to doubles
+
+
 def of_numbers(fn):
     """Return what stands for a function of `math`: of traced numbers it gives traced numbers of Python."""
 
     def call(*args):
-        out = ours(*args)
+        out = ours(*(number(x) if isinstance(x, Traced) and x.dtype.char in NARROW else x for x in args))
         return number(out) if isinstance(out, Traced) and out.dtype.kind == "f" else out
 
     from ..core.standins import look_up, stand_in  # and the functions of adapted code

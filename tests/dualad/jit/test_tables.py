@@ -196,6 +196,14 @@ def test_functions_of_math_take_traced_numbers_and_give_pythons(backend):
     np.testing.assert_allclose(grad(jit(g, backend=backend))(0.7), (math.cos(0.7) + math.sin(0.7)) * exp(0.7), rtol=1e-14)
 
 
+@pytest.mark.parametrize("fn", [math.sin, math.fabs, lambda x: math.pow(x, 41), lambda x: math.pow(x, -1)])
+def test_functions_of_math_make_doubles_of_other_numbers(fn):
+    of_first = lambda x: fn(x[0])
+    for x in (np.float32([0.3, 0.7]), np.array([3, 2]), np.uint8([7, 1])):
+        value = jit(of_first)(x)
+        assert type(value) is float and value == pytest.approx(of_first(x), rel=4e-16)
+
+
 def test_steps_ask_math_for_functions_of_k():
     turn = lambda k, x: x + 0.1 * math.sin(0.2 * k) * np.cos(x)
     loss = lambda turn: grad(lambda x: np.sum(chain(turn, x, steps=20)))
