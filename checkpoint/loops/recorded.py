@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from operator import is_
 from sys import getrefcount
+from time import sleep
 from typing import Any, TypeAlias
 from weakref import ref
 
@@ -322,7 +323,7 @@ class EagerEntry(ChainEntry):
         pulled = self.pull_record(k, recorded, cotangent)
         tape = recorded[0]
         del recorded
-        if not self.leaks and is_held(tape) and is_held(tape, oldest=2):
+        if not self.leaks and is_held(tape) and stays_held(tape):
             self.leaks = True
             warnings.warn(
                 f"chain: step {k}, but not step 0, keeps a value elsewhere than in its results. Where that is used, its derivative is "
@@ -382,11 +383,21 @@ class EagerEntry(ChainEntry):
 UNKNOWN = Snapshot(-1, ())
 
 
-def is_held(tape: Tape, oldest: int = 1) -> bool:
+def is_held(tape: Tape) -> bool:
     """Return whether anything but the caller's name refers to a tape, as each value that was computed on it does."""
     if getrefcount(tape) > ALONE:
-        gc.collect(oldest)  # the step may have left cycles, young ones for the most part
+        gc.collect(1)  # the step may have left cycles, young ones for the most part
     return getrefcount(tape) > ALONE
+
+
+def stays_held(tape: Tape) -> bool:
+    """Return `is_held` after some time: a profiler or debugger in another thread holds frames, and their locals, for moments."""
+    for pause in (0.0, 0.02, 0.2):
+        sleep(pause)
+        gc.collect()
+        if getrefcount(tape) <= ALONE:
+            return False
+    return True
 
 
 def alone() -> int:

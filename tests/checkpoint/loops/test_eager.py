@@ -210,6 +210,30 @@ def test_a_value_that_is_kept_is_told_beside_circles_of_references():
         grad(loss)(1.1)
 
 
+def test_what_holds_a_step_for_moments_is_no_value_that_it_keeps():
+    left = []
+
+    def step(k, x):
+        if k == 5:
+            left.append(0.5 * x)  # as the sampler of a profiler does, in another thread
+        return 0.81 * x
+
+    full = []
+
+    def let_go(phase, info):
+        if phase == "stop" and info["generation"] == 2:
+            full.append(1)
+            if len(full) > 1:
+                left.clear()
+
+    gc.callbacks.append(let_go)
+    try:
+        assert grad(lambda x: chain(step, x, steps=9))(1.1) == pytest.approx(0.81**9, rel=1e-15)
+    finally:
+        gc.callbacks.remove(let_go)
+    assert len(full) > 1  # it was looked at again
+
+
 def test_steps_that_keep_values_are_traced_in_the_first_sweep_and_where_they_are_pulled():
     left = []
 
