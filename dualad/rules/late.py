@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
+from threading import RLock
 from typing import Any
 
 import numpy as np
 
 from .kinds import ROWS, composite, refused
 
-__all__ = ["late_row"]
+__all__ = ["bring", "late_row"]
 
 #: packages whose rows are entered, and the functions they brought
 entered: set[str] = set()
 brought: set = set()
+#: held while they are entered: a thread that meets another function of the package waits for its row
+ENTERING = RLock()
 
 
 def enter_structured():
@@ -65,17 +69,22 @@ PACKAGES = {
 }
 
 
+def bring(before: Iterable) -> None:
+    """Note the functions that have got their rows since only those `before` had one, and mark the rows as written in this package."""
+    for fn in set(ROWS).difference(before):
+        ROWS[fn].trusted = True
+        brought.add(fn)
+
+
 def late_row(fn):
     """Return the row of a function that had none so far, None if there is none: call where ``ROWS.get(fn)`` found nothing."""
-    fresh = [name for name in PACKAGES if name in sys.modules and name not in entered]
-    before = set(ROWS)
-    for name in fresh:
-        entered.add(name)
-        PACKAGES[name]()
-    if isinstance(fn, np.ufunc) and fn not in ROWS and "scipy.special" in entered and "rare" not in entered:
-        entered.add("rare")
-        enter_rare()
-    for key in set(ROWS) - before:
-        ROWS[key].trusted = True
-        brought.add(key)
-    return ROWS.get(fn)
+    with ENTERING:
+        before = set(ROWS)
+        for name in [name for name in PACKAGES if name in sys.modules and name not in entered]:
+            entered.add(name)
+            PACKAGES[name]()
+        if isinstance(fn, np.ufunc) and fn not in ROWS and "scipy.special" in entered and "rare" not in entered:
+            entered.add("rare")
+            enter_rare()
+        bring(before)
+        return ROWS.get(fn)

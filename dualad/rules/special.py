@@ -13,6 +13,7 @@ from scipy import special as sp
 
 from .inner import InnerLoop
 from .kinds import ROWS, composite, constant, elementwise, is_complex, primitive, refused
+from .late import bring
 from .special_parts import (
     beta_density,
     binom_first,
@@ -36,6 +37,7 @@ from .special_parts import (
 )
 from .stable import cosine, exp_of_expm1
 
+KNOWN = set(ROWS)
 ROOT_PI, ROOT_2PI, ROOT_2 = math.sqrt(math.pi), math.sqrt(2.0 * math.pi), math.sqrt(2.0)
 DEGREE = math.pi / 180.0
 
@@ -475,3 +477,5 @@ rule("eval_hermitenorm", None, lambda ans, n, x: n * lower(sp.eval_hermitenorm, 
 rule("eval_laguerre",    None, lambda ans, n, x: -lower(sp.eval_genlaguerre, n, x, 1.0))
 rule("eval_genlaguerre", None, None, lambda ans, n, a, x: -lower(sp.eval_genlaguerre, n, x, a + 1.0))
 # fmt: on
+
+bring(KNOWN)

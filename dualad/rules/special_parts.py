@@ -10,7 +10,8 @@ import math
 import numpy as np
 from scipy import special as sp
 
-from .kinds import elementwise, explicit, is_complex, one_over, primitive
+from .kinds import ROWS, elementwise, explicit, is_complex, one_over, primitive
+from .late import bring
 from .primitives import ratio
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "zeta_difference",
 ]
 
+KNOWN = set(ROWS)
 IGAM_FAC, BETA_PDF = (getattr(sp._ufuncs, name, None) for name in ("_igam_fac", "_beta_pdf"))
 for fn in filter(None, (IGAM_FAC, BETA_PDF)):
     explicit(fn, (None,) * fn.nin, name=f"scipy.special.{fn.__name__}")
@@ -334,3 +336,6 @@ def pseudo_huber_parts(delta, r):
     """Return hypot(delta, r) and its difference from delta."""
     h = np.hypot(delta, r)
     return h, r * ratio(r, h + delta)
+
+
+bring(KNOWN)
