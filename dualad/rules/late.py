@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from threading import RLock
 from typing import Any
 
 import numpy as np
 
-from .kinds import ROWS, composite, refused
+from .kinds import ROWS, composite, refused, trust_rows
 
-__all__ = ["bring", "late_row"]
+__all__ = ["late_row"]
 
-#: packages whose rows are entered, and the functions they brought
+#: packages whose rows are entered
 entered: set[str] = set()
-brought: set = set()
 #: held while they are entered: a thread that meets another function of the package waits for its row
 ENTERING = RLock()
 
@@ -69,13 +67,6 @@ PACKAGES = {
 }
 
 
-def bring(before: Iterable) -> None:
-    """Note the functions that have got their rows since only those `before` had one, and mark the rows as written in this package."""
-    for fn in set(ROWS).difference(before):
-        ROWS[fn].trusted = True
-        brought.add(fn)
-
-
 def late_row(fn):
     """Return the row of a function that had none so far, None if there is none: call where ``ROWS.get(fn)`` found nothing."""
     with ENTERING:
@@ -86,5 +77,5 @@ def late_row(fn):
         if isinstance(fn, np.ufunc) and fn not in ROWS and "scipy.special" in entered and "rare" not in entered:
             entered.add("rare")
             enter_rare()
-        bring(before)
+        trust_rows(before)
         return ROWS.get(fn)

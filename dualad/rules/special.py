@@ -12,8 +12,7 @@ import numpy as np
 from scipy import special as sp
 
 from .inner import InnerLoop
-from .kinds import ROWS, composite, constant, elementwise, is_complex, primitive, refused
-from .late import bring
+from .kinds import ROWS, composite, constant, elementwise, is_complex, primitive, refused, trust_rows
 from .special_parts import (
     beta_density,
     binom_first,
@@ -478,4 +477,4 @@ rule("eval_laguerre",    None, lambda ans, n, x: -lower(sp.eval_genlaguerre, n, 
 rule("eval_genlaguerre", None, None, lambda ans, n, a, x: -lower(sp.eval_genlaguerre, n, x, a + 1.0))
 # fmt: on
 
-bring(KNOWN)
+trust_rows(KNOWN)

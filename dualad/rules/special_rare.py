@@ -11,8 +11,7 @@ import math
 import numpy as np
 from scipy import special as sp
 
-from .kinds import ROWS, composite, elementwise, refused
-from .late import bring
+from .kinds import ROWS, composite, elementwise, refused, trust_rows
 from .special import chebyu_partial, ellipk_partial, f_density, lower, normal_pdf, part, result, rule, wofz_partial
 from .special_parts import beta_density, gamma_density, near_zero
 
@@ -253,4 +252,4 @@ for reason, names in {
 
 #: the functions that have got their rows here
 RARE = set(ROWS) - KNOWN
-bring(KNOWN)
+trust_rows(KNOWN)

@@ -20,7 +20,8 @@ from dualad.rules.decompositions import (
     svd_factors,
     warn_close,
 )
-from dualad.rules.late import brought, late_row
+from dualad.rules.kinds import brought
+from dualad.rules.late import late_row
 from dualad.rules.names import Absent, np
 from dualad.rules.scimath import arccos_above, arcsin_above
 from dualad.rules.ufunc_methods import add_reduceat, leader

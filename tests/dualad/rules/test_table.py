@@ -19,8 +19,7 @@ from dualad.core.dispatch import dtype_of
 from dualad.core.traced import Traced
 from dualad.rules import ROWS
 from dualad.rules.calling import public_name, signature
-from dualad.rules.kinds import Composite, Constant, Differentiable, Joint, Refused
-from dualad.rules.late import brought
+from dualad.rules.kinds import Composite, Constant, Differentiable, Joint, Refused, brought
 from dualad.testing import differences
 
 #: rows without samples, with the reason
