@@ -1,11 +1,10 @@
 """Checkpointing by counting trailing zeros: no length is needed in advance."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import count, pairwise
+from itertools import pairwise
 
 from . import binomial
-from .actions import Action, Advance, Drop, Save
 from .refill import Refilled, Split
 
 __all__ = ["CTZ", "advances"]
@@ -54,12 +53,8 @@ class CTZ(Refilled):
     def _first(self, steps: int) -> list[int]:
         return saved_set(steps - 1)
 
-    def _endless(self) -> Iterator[Action]:
-        for i in count():
-            if i & (i - 1):
-                yield Drop(i - 2 * (i & -i))
-            yield Save(i)
-            yield Advance(i, i + 1)
+    def _outlived(self, k: int) -> Iterable[int]:
+        return (k - 2 * (k & -k),) if k & (k - 1) else ()
 
     def _split(self, steps: int) -> Split:
         return binomial.split if self.refill == "binomial" else bisect_split

@@ -74,7 +74,7 @@ class _Foreign(Schedule):
         return f"from_checkpoint_schedules({type(self.schedule).__name__})"
 
     def forward(self, steps: int | None) -> Iterator[Action]:
-        return iter(self._translate(self._known(steps)).first)
+        return iter(self._translate(self._steps(steps)).first)
 
     def reverse(self, steps: int, saved: Sequence[int]) -> Iterator[Action]:
         translation = self._translate(self._steps(steps))
@@ -88,7 +88,7 @@ class _Foreign(Schedule):
 
     def on_disk(self, steps: int | None) -> frozenset[int]:
         """Places that it wants on disk at any time; see `Schedule.on_disk`."""
-        return frozenset(self._translate(self._known(steps)).on_disk)
+        return frozenset(self._translate(self._steps(steps)).on_disk)
 
     def _translate(self, steps: int) -> "_Translation":
         if steps not in self._translated:

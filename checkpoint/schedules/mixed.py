@@ -58,7 +58,7 @@ class Mixed(Schedule):
         self._check("slots", 1, "give the number of states and records that fit")
 
     def forward(self, steps: int | None) -> Iterator[Action]:
-        return _descend(self._table(self._known(steps)), self.slots, 0, steps or 0, [])
+        return _descend(self._table(self._steps(steps)), self.slots, 0, steps or 0, [])
 
     def reverse(self, steps: int, saved: Sequence[int]) -> Iterator[Action]:
         return _reverse(self._table(self._steps(steps)), self.slots, steps, list(saved))

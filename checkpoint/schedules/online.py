@@ -53,6 +53,9 @@ class Online(Slotted):
     def __post_init__(self) -> None:
         self._check("slots", 1, SLOTS_HINT)
 
+    def forward(self, steps: int | None) -> Iterator[Action]:
+        return self._endless() if steps is None else super().forward(steps)
+
     def _first(self, steps: int) -> Iterator[int]:
         """What the rule leaves saved in the end; x_0 comes at once."""
         if not steps:

@@ -1,11 +1,9 @@
 """Equal segments: the classical scheme of about 2 sqrt(N) saved states."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import count
 from math import isqrt
 
-from .actions import Action, Advance, Drop, Save
 from .refill import Refilled, Split
 
 __all__ = ["Periodic"]
@@ -58,8 +56,10 @@ class Periodic(Refilled):
         bases = self._bases(steps)
         return [*bases[:-1], *range(bases[-1], steps)] if bases else ()
 
-    def _endless(self) -> Iterator[Action] | None:
-        return None if self.every is None else _endless(self.every)
+    def _outlived(self, k: int) -> Iterable[int] | None:
+        if self.every is None:
+            return None
+        return range(k - self.every + 1, k) if k and k % self.every == 0 else ()
 
     def _split(self, steps: int) -> Split:
         return lambda steps, slots, base: 1
@@ -83,13 +83,3 @@ class Periodic(Refilled):
 def _root(steps: int) -> int:
     """sqrt(steps), rounded up; at least 1."""
     return isqrt(steps - 1) + 1 if steps else 1
-
-
-def _endless(every: int) -> Iterator[Action]:
-    """Segment after segment is filled; only its first state stays when the next one begins."""
-    for k in count():
-        if k and k % every == 0:
-            for inner in range(k - every + 1, k):
-                yield Drop(inner)
-        yield Save(k)
-        yield Advance(k, k + 1)

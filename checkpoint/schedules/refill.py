@@ -7,6 +7,7 @@ action of a chain of 10^9 steps comes at once.
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
 from typing import TypeAlias
 
 from . import binomial
@@ -24,10 +25,9 @@ class Refilled(Schedule):
     """A schedule that saves some states in the first sweep, and refills the gaps between them in the reverse sweep."""
 
     def forward(self, steps: int | None) -> Iterator[Action]:
-        endless = self._endless() if steps is None else None
-        if endless is not None:
-            return endless
-        steps = self._known(steps)
+        if steps is None and self._outlived(0) is not None:
+            return self._endless()
+        steps = self._steps(steps)
         return along(self._first(steps), steps - 1)
 
     def reverse(self, steps: int, saved: Sequence[int]) -> Iterator[Action]:
@@ -38,9 +38,17 @@ class Refilled(Schedule):
     def _first(self, steps: int) -> Iterable[int]:
         """Return the states that the first sweep saves, ascending."""
 
-    def _endless(self) -> Iterator[Action] | None:
-        """Return the actions of a first sweep of unknown length; None where there is none."""
+    def _outlived(self, k: int) -> Iterable[int] | None:
+        """Return the states that are dropped before x_k is saved while the length is unknown; None where it has to be known."""
         return None
+
+    def _endless(self) -> Iterator[Action]:
+        """Yield the first sweep of unknown length."""
+        for k in count():
+            for index in self._outlived(k) or ():
+                yield new(Drop, (index,))
+            yield new(Save, (k,))
+            yield new(Advance, (k, k + 1))
 
     def _split(self, steps: int) -> Split:
         return binomial.split

@@ -66,19 +66,14 @@ class Schedule(ABC):
         value = whole_number(getattr(self, argument), where=type(self).__name__, argument=argument, least=least, hint=hint)
         object.__setattr__(self, argument, value)
 
-    def _steps(self, steps: int) -> int:
-        """Check a known length."""
+    def _steps(self, steps: int | None) -> int:
+        """Check a length, which has to be known."""
         name = type(self).__name__
-        return whole_number(steps, where=name, argument="steps", least=0, hint="give the number of steps of the chain")
-
-    def _known(self, steps: int | None) -> int:
-        """Check a length that has to be known."""
         if steps is None:
             raise ValueError(
-                f"{type(self).__name__}: steps is None, but this schedule needs the number of steps in advance; "
-                "CTZ() and Online(slots) do without"
+                f"{name}: steps is None, but this schedule needs the number of steps in advance; CTZ() and Online(slots) do without"
             )
-        return self._steps(steps)
+        return whole_number(steps, where=name, argument="steps", least=0, hint="give the number of steps of the chain")
 
     def _saved(self, steps: int, saved: Sequence[int]) -> list[int]:
         """Check what the forward sweep left."""

@@ -1,10 +1,9 @@
 """No checkpointing: every state is saved."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
 
-from .actions import Action, Advance, Save
+from .actions import Action
 from .refill import Refilled
 
 __all__ = ["StoreAll"]
@@ -25,10 +24,8 @@ class StoreAll(Refilled):
     def _first(self, steps: int) -> range:
         return range(steps)
 
-    def _endless(self) -> Iterator[Action]:
-        for k in count():
-            yield Save(k)
-            yield Advance(k, k + 1)
+    def _outlived(self, k: int) -> Iterable[int]:
+        return ()
 
     def reverse(self, steps: int, saved: Sequence[int]) -> Iterator[Action]:
         if len(saved) != self._steps(steps):

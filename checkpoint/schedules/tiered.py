@@ -57,7 +57,7 @@ class Tiered(Slotted):
 
     def on_disk(self, steps: int | None) -> frozenset[int]:
         """The places with the least traffic, if there are more than fit in memory; see `Schedule.on_disk`."""
-        steps = self._known(steps)
+        steps = self._steps(steps)
         places = range(self.limit(steps))
         use = traffic(steps, len(places))
         idle_first = sorted(places, key=lambda place: (use[place].total, place))

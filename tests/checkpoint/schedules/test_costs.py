@@ -43,12 +43,6 @@ def test_the_least_cost(costs, slots):
     assert spent(schedule, costs) == least <= spent(Revolve(slots), costs)
 
 
-@given(COSTS, st.integers(1, 5))
-def test_legal(costs, slots):
-    counts = simulate(Revolve(slots, costs), len(costs))
-    assert counts.peak_states <= slots and counts.pulls == len(costs)
-
-
 @given(st.integers(1, 120), st.integers(1, 9), st.sampled_from([1, 0.25, 3]))
 def test_equal_costs_are_the_closed_form(steps, slots, cost):
     schedule = Revolve(slots, [cost] * steps)
@@ -60,12 +54,6 @@ def test_a_chain_of_some_hundreds():
     costs = np.random.default_rng(3).lognormal(sigma=2.0, size=600)
     assert spent(Revolve(8, costs), costs) == pytest.approx(total_cost(tuple(costs), 8), rel=1e-12)
     assert total_cost(tuple(costs), 8) < 0.8 * spent(Revolve(8), costs)
-
-
-def test_value():
-    assert Revolve(3, [1, 2]) == Revolve(3, (1.0, 2.0)) != Revolve(3)
-    assert len({Revolve(3, [1, 2]), Revolve(3, np.array([1, 2])), Revolve(3)}) == 2
-    assert repr(Revolve(3, [1, 2])) == "Revolve(slots=3, costs=...)"
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from checkpoint import Stats, Sweep, draw
 from checkpoint.schedules import CTZ, Mixed, Online, Periodic, Revolve, StoreAll, Tiered
-from checkpoint.schedules.actions import Advance, Drop, Load, Reverse, Save
+from checkpoint.schedules.actions import Reverse, Save
 from checkpoint.schedules.blocks import evaluations
-from checkpoint.schedules.cursor import Cursor, ScheduleError
+from checkpoint.schedules.cursor import Cursor
 from checkpoint.schedules.history import History
 from checkpoint.schedules.machine import simulate
 from checkpoint.sweep import reverse
@@ -86,28 +86,3 @@ def test_a_sweep_that_is_cut_anywhere_goes_on_from_where_the_cursor_stands(chain
     assert cursor.next == steps - sum(type(action) is Reverse for action in reverse[:cut])
     cursor.run(reverse[cut:])
     cursor.check_end()
-
-
-@pytest.mark.parametrize(
-    "actions, reason",
-    [
-        ([Advance(1, 2)], "working state is x_0"),
-        ([Load(0)], "it is not saved"),
-        ([Drop(0)], "it is not saved"),
-        ([Save(0), Save(0)], "saved already"),
-        ([Reverse(4)], "steps from 5 on are reversed"),
-        ([Advance(0, 5)], "needed next is x_4"),
-        (["save"], "not an action"),
-    ],
-)
-def test_what_is_not_legal_raises(actions, reason):
-    with pytest.raises(ScheduleError, match=reason):
-        Cursor(5).run(actions)
-
-
-def test_a_sweep_of_unknown_length_may_save_the_state_before_the_working_one():
-    cursor = Cursor(None)
-    cursor.run([Advance(0, 1), Advance(1, 2), Save(1)])
-    assert cursor.saved == {1} and cursor.working == 2
-    with pytest.raises(ScheduleError, match=r"Save\(index=0\)"):
-        cursor.run([Save(0)])

@@ -62,10 +62,6 @@ def test_unknown_length_may_save_the_state_before_the_newest():
         simulate(Script(first, (Save(1),)), 3, known=True)
 
 
-def test_an_error_of_a_schedule_is_an_assertion():
-    assert issubclass(ScheduleError, AssertionError)
-
-
 @pytest.mark.parametrize(("steps", "error"), [(-1, ValueError), (1.5, TypeError)])
 def test_bad_steps(steps, error):
     with pytest.raises(error, match="simulate: steps"):

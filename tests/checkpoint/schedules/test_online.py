@@ -2,7 +2,6 @@
 
 from itertools import islice
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,11 +43,6 @@ def test_legal_and_the_same_whether_the_length_is_known(steps, slots):
     assert advances(steps, slots) <= known.advances
 
 
-def test_one_slot_keeps_the_initial_state():
-    assert not any(type(action) is Drop for action in islice(Online(1).forward(None), 100))
-    assert [simulate(Online(1), 9, known=known).advances for known in (True, False)] == [36, 36]
-
-
 def test_unknown_length_saves_one_round_later():
     actions = Online(2).forward(None)
     first = [Save(0), Advance(0, 1), Advance(1, 2), Save(1), Advance(2, 3), Drop(1), Save(2), Advance(3, 4)]
@@ -60,13 +54,3 @@ def test_a_long_chain_starts_at_once():
     assert next(actions) == Save(0)
     actions = Online(20).reverse(10**12, [0, 5 * 10**11])
     assert len(list(islice(actions, 1000))) == 1000
-
-
-def test_value():
-    assert Online(3) == Online(np.int64(3)) and repr(Online(3)) == "Online(slots=3)"
-
-
-@pytest.mark.parametrize(("slots", "error"), [(0, ValueError), (2.0, TypeError), (True, TypeError)])
-def test_bad_slots(slots, error):
-    with pytest.raises(error, match=r"Online: slots must be .*got .*; give the number of states"):
-        Online(slots)

@@ -2,7 +2,6 @@
 
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,28 +59,3 @@ def test_unknown_length(steps, every):
     known, unknown = (simulate(Periodic(every=every), steps, known=known) for known in (True, False))
     assert unknown.peak_states == Periodic(every=every).limit(steps)
     assert known._replace(saves=0, peak_states=0) == unknown._replace(saves=0, peak_states=0)
-
-
-@pytest.mark.parametrize("schedule", [Periodic(), Periodic(segments=3)], ids=repr)
-def test_unknown_length_needs_every(schedule):
-    with pytest.raises(ValueError, match="Periodic: steps is None"):
-        schedule.forward(None)
-
-
-def test_value():
-    assert Periodic(np.int64(3)) == Periodic(every=3) != Periodic(segments=3)
-    assert type(Periodic(np.int64(3)).every) is int
-    with pytest.raises(AttributeError):
-        Periodic().every = 4
-
-
-@pytest.mark.parametrize("argument", ["every", "segments"])
-@pytest.mark.parametrize(("value", "error"), [(0, ValueError), (2.0, TypeError), (True, TypeError)])
-def test_bad_arguments(argument, value, error):
-    with pytest.raises(error, match=f"Periodic: {argument} must be .*leave it out"):
-        Periodic(**{argument: value})
-
-
-def test_one_of_the_two():
-    with pytest.raises(TypeError, match="Periodic: give either every"):
-        Periodic(every=3, segments=3)

@@ -4,7 +4,6 @@ import tracemalloc
 from collections import deque
 from itertools import chain, islice
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -58,12 +57,6 @@ def test_legal_and_optimal(steps, slots):
     assert counts.peak_states == Revolve(slots).limit(steps) <= slots
 
 
-@pytest.mark.parametrize("steps", [1, 2, 3, 10])
-@pytest.mark.parametrize("slots", [9, 10, 11, 1000])
-def test_as_many_slots_as_states(steps, slots):
-    assert simulate(Revolve(slots), steps).advances == steps - 1
-
-
 def test_lazy_without_limits():
     schedule = Revolve(30)
     forward = list(schedule.forward(10**9))
@@ -86,20 +79,6 @@ def test_memory_is_that_of_the_slots():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 20_000
-
-
-def test_value():
-    assert Revolve(3) == Revolve(np.int64(3)) and hash(Revolve(3)) == hash(Revolve(slots=3))
-    assert type(Revolve(np.int64(3)).slots) is int
-    assert repr(Revolve(3)) == "Revolve(slots=3)"
-    with pytest.raises(AttributeError):
-        Revolve(3).slots = 4
-
-
-@pytest.mark.parametrize(("slots", "error"), [(0, ValueError), (-2, ValueError), (2.0, TypeError), (True, TypeError)])
-def test_bad_slots(slots, error):
-    with pytest.raises(error, match=r"Revolve: slots must be .*got .*; give the number of states"):
-        Revolve(slots)
 
 
 @pytest.mark.parametrize("schedule", [CTZ(), Revolve(3), StoreAll()], ids=repr)

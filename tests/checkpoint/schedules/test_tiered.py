@@ -2,12 +2,10 @@
 
 from collections import Counter
 
-import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpoint.schedules import CTZ, Revolve, StoreAll, Tiered
+from checkpoint.schedules import Revolve, Tiered
 from checkpoint.schedules.actions import Drop, Load, Save
 from checkpoint.schedules.machine import simulate
 from checkpoint.schedules.tiered import traffic
@@ -56,26 +54,3 @@ def test_on_disk(steps, memory_slots, disk_slots):
     use = traffic(steps, places)
     in_memory = set(range(places)) - on_disk
     assert all(use[a].total <= use[b].total for a in on_disk for b in in_memory)
-
-
-def test_other_schedules_have_nothing_on_disk():
-    assert CTZ().on_disk(10) == CTZ().on_disk(None) == Revolve(3).on_disk(10) == StoreAll().on_disk(None) == frozenset()
-
-
-def test_the_length_has_to_be_known():
-    for ask in (Tiered(2, 2).forward, Tiered(2, 2).on_disk):
-        with pytest.raises(ValueError, match="Tiered: steps is None"):
-            ask(None)
-
-
-def test_value():
-    assert Tiered(2, 3) == Tiered(np.int64(2), 3) and Tiered(2, 3).slots == 5
-    assert repr(Tiered(2, 3)) == "Tiered(memory_slots=2, disk_slots=3)"
-
-
-@pytest.mark.parametrize(("slots", "argument"), [((0, 2), "memory_slots"), ((2, -1), "disk_slots")])
-def test_bad_slots(slots, argument):
-    with pytest.raises(ValueError, match=f"Tiered: {argument} must be at least"):
-        Tiered(*slots)
-    with pytest.raises(TypeError, match="Tiered: memory_slots must be an integer"):
-        Tiered(2.0, 2)
