@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 import sys
 from types import FunctionType
@@ -146,7 +147,7 @@ def with_jit(quick):
     from dualad import jit
 
     for name, remat, program in solvers(quick):
-        step, schedule = jit(program.step), StoreAll() if remat == "step" else None
+        step, schedule = jit(program.step, threads=os.cpu_count()), StoreAll() if remat == "step" else None
         run = last(program, step) if remat is None else gradient(program, step, schedule=schedule)
         yield SPECTRAL.title, name, Case(run, arguments(program), leaves)
     for title, name, program in programs(quick):

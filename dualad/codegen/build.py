@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.nodes import ArrayType, Call, Const, Expression, Load, Op, Row, Var, number
+from ..ir.nodes import ArrayType, Assign, Call, Const, Expression, Load, Op, Row, Var, number
 from ..ir.values import common, op
 
 __all__ = [
@@ -83,13 +83,21 @@ def joined(name, nodes):
 
 # --- bounds of loops ----------------------------------------------------------------------------------------------------------------
 
-BLOCK_LOW, BLOCK_HIGH = Var("block_low", "int64"), Var("block_high", "int64")
+BLOCK, BLOCK_LOW, BLOCK_HIGH = Var("block", "int64"), Var("block_low", "int64"), Var("block_high", "int64")
 
 
 def bounds(box):
     """Return the bounds of fast loops: the innermost counts from 0."""
     *outer, (low, high) = box
     return [*((number(a), number(b)) for a, b in outer), (number(0), number(high - low))]
+
+
+def block_of(rows, count):
+    """Return what sets the bounds of a block of so many of the rows."""
+    return [
+        Assign((BLOCK_LOW,), (op("multiply", number(rows), BLOCK),)),
+        Assign((BLOCK_HIGH,), (least(op("add", BLOCK_LOW, number(rows)), number(count)),)),
+    ]
 
 
 def in_block(nest, ranges, offset=0):

@@ -39,9 +39,10 @@ from ..loops import forms
 from ..loops.forms import Buffer, Choose, Made, Node, NoLoopForm, Repeat
 from ..loops.fuse import adds, memory_of, plan
 from ..loops.inner_loops import CallOfLoop
-from ..loops.threads import in_blocks
+from ..loops.threads import in_blocks, rows_of_block
 from ..rules.calling import public_name
-from .build import literal, row_of, variable
+from ..support.costs import CALLED_ADDITIONS
+from .build import BLOCK_HIGH, BLOCK_LOW, block_of, literal, row_of, variable
 from .emit import emit
 from .function import Function, is_called, is_number
 
@@ -290,8 +291,26 @@ def emit_call_of_loop(function: Function, step: Node) -> None:
         ]
     if form.reason:
         function.in_python = [told(form)]
-    call = CallLoop(form.ufunc, form.types, form.layout.dimensions, form.layout.steps, tuple(arrays), form.raises)
-    function.statements.append(For(k, number(0), number(turns), (call,)) if turns > 1 else call)
+    function.additions = CALLED_ADDITIONS * max(math.prod(shape) for shape, _ in form.results)
+    part: tuple = ()
+    count = turns if turns > 1 else form.layout.dimensions[0]
+    if rows := rows_of_call(function, form, count):
+        function.blocks = -(-count // rows)
+        function.statements += block_of(rows, count)
+        part = BLOCK_LOW, BLOCK_HIGH
+    loop = form.ufunc, form.types, form.layout.dimensions, form.layout.steps, tuple(arrays), form.raises
+    if turns > 1:
+        low, high = part or (number(0), number(turns))
+        function.statements.append(For(k, low, high, (CallLoop(*loop),)))
+    else:
+        function.statements.append(CallLoop(*loop, part))
+
+
+def rows_of_call(function, form, count):
+    """Return how many rows each thread's block of a call has, 0 where it is made by one: what it says by flags, and what it needs besides
+    its arrays, belongs to a thread."""
+    alone = form.raises or form.reason or form.overwrites or any(isinstance(statement, Fill) for statement in function.statements)
+    return 0 if alone or not function.plan.blocks else rows_of_block(count, int(function.additions))
 
 
 def pointed(function, node):

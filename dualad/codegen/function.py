@@ -16,10 +16,10 @@ from ..loops.inline import Expression, Pull, factors
 from ..loops.nests import below, boxes_of, cuts_of, flattens, is_angle, jam, jams, lanes_of, slab_axis
 from ..support.costs import CALLED_DEPTH, JAMMED_STEPS, SHARED_ROOM_BYTES
 from .body import LARGE, Body, around, each_row, started, table_row
-from .build import BLOCK_HIGH, BLOCK_LOW, PARTIAL, PARTS_OF, array, bounds, combined, in_block, least, literal, neutral, row_of
+from .build import BLOCK, BLOCK_HIGH, BLOCK_LOW, PARTIAL, PARTS_OF, array, block_of, bounds, combined, in_block, literal, neutral, row_of
 from .merge import merged
 
-__all__ = ["BLOCK", "Function", "Names", "is_number"]
+__all__ = ["Function", "Names", "is_number"]
 
 
 class Names:
@@ -189,10 +189,7 @@ class Function:
             pairs = [(self.body(nest, box, True, alone), in_block(nest, bounds(box), box[0][0])) for box in fast]
         checks = any(body.checks for body, _ in pairs)
         if nest.rows:
-            self.statements[:0] = [
-                Assign((BLOCK_LOW,), (op("multiply", number(nest.rows), BLOCK),)),
-                Assign((BLOCK_HIGH,), (least(op("add", BLOCK_LOW, number(nest.rows)), number(nest.shape[0])),)),
-            ]
+            self.statements[:0] = block_of(nest.rows, nest.shape[0])
         self.statements += self.begun(nest, alone)
         if checks:
             self.statements.append(Assign((LARGE,), (number(False),)))
@@ -421,9 +418,6 @@ class Function:
 def is_called(depth):
     """Return whether functions in so many bodies are called, not copied to where they are called."""
     return depth > 0 and depth % CALLED_DEPTH == 0
-
-
-BLOCK = Var("block", "int64")
 
 
 def entry(table, k):

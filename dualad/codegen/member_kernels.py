@@ -18,9 +18,9 @@ from ..ir.nodes import ArrayType, Call, Do, For, Function, Reshape, Row, Var
 from ..ir.values import Value as Number
 from ..ir.values import unwrapped
 from ..support.costs import LANES, LAST_ROWS, MEMBERS_ADDITIONS, MEMBERS_ELEMENTS, MEMBERS_SIDE_BY_SIDE, THREAD_BLOCKS
+from .build import BLOCK
 from .chain_kernels import ChainKernels, Group, assign
 from .fragments import Unit
-from .function import BLOCK
 
 __all__ = ["MemberKernels"]
 

@@ -137,15 +137,24 @@ class Unit:
         self.declared[symbol] = f'declare void @"{symbol}"(ptr, ptr, ptr, ptr)'
         if data:
             self.declared[f"{symbol}_data"] = f'@"{symbol}_data" = external global i8'
-        tables = [("lengths", node.dimensions), ("strides", node.steps)]
-        lines = [f"@{name}.{what} = internal constant [{len(row)} x i64] [{', '.join(f'i64 {n}' for n in row)}]" for what, row in tables]
-        lines += [
-            f"define internal void @{name}(ptr %status, {', '.join(f'ptr %a{i}' for i in range(count))}) noinline nounwind {{",
+        arrays = ", ".join(f"ptr %a{i}" for i in range(count))
+        lines = [
+            f"@{name}.strides = internal constant [{len(node.steps)} x i64] [{', '.join(f'i64 {n}' for n in node.steps)}]",
+            f"define internal void @{name}(ptr %status, {arrays}, i64 %low, i64 %high) noinline nounwind {{",
             f"  %arrays = alloca [{count} x ptr]",
+            f"  %lengths = alloca [{len(node.dimensions)} x i64]",
+            "  %length = sub i64 %high, %low",
         ]
-        for i in range(count):
-            lines += [f"  %p{i} = getelementptr ptr, ptr %arrays, i64 {i}", f"  store ptr %a{i}, ptr %p{i}"]
-        given = f'ptr %arrays, ptr @{name}.lengths, ptr @{name}.strides, ptr {f"""@"{symbol}_data" """ if data else "null"}'
+        for i, length in enumerate(["%length", *node.dimensions[1:]]):
+            lines += [f"  %l{i} = getelementptr i64, ptr %lengths, i64 {i}", f"  store i64 {length}, ptr %l{i}"]
+        for i, step in zip(range(count), node.steps, strict=False):
+            lines += [
+                f"  %o{i} = mul i64 %low, {step}",
+                f"  %b{i} = getelementptr i8, ptr %a{i}, i64 %o{i}",
+                f"  %p{i} = getelementptr ptr, ptr %arrays, i64 {i}",
+                f"  store ptr %b{i}, ptr %p{i}",
+            ]
+        given = f'ptr %arrays, ptr %lengths, ptr @{name}.strides, ptr {f"""@"{symbol}_data" """ if data else "null"}'
         call = f'  call void @"{symbol}"({given})'
         if node.raises:
             clear, test = (self.declare(flag, "i32", "i32") for flag in ("feclearexcept", "fetestexcept"))
@@ -348,7 +357,8 @@ class Translation(Writer):
     def do_CallLoop(self, node):
         self.loops = True  # so that others may take the interpreter
         pointers = [f"ptr {self.value(array).pointer}" for array in node.arrays]
-        self.say(f"call void @{self.module.inner_loop(node)}({', '.join(['ptr %status', *pointers])})")
+        bounds = self.indices(node.part) or [integer(0), integer(node.dimensions[0])]
+        self.say(f"call void @{self.module.inner_loop(node)}({', '.join(map(str, ['ptr %status', *pointers, *bounds]))})")
 
     def do_Return(self, node):
         values = [self.value(value) for value in node.values]

@@ -258,7 +258,8 @@ class Return:
 class CallLoop:
     """A call of the inner loop of a ufunc with arrays, those that it reads first: the lengths of its axes and its strides in bytes.
 
-    The loop is that of the ufunc's `types`. One that `raises` says by a flag where a matrix is singular.
+    The loop is that of the ufunc's `types`. One that `raises` says by a flag where a matrix is singular. The bounds of a `part` along
+    the first of the axes, or none.
     """
 
     ufunc: str
@@ -267,6 +268,7 @@ class CallLoop:
     steps: tuple[int, ...]
     arrays: tuple[Expression, ...]
     raises: bool = False
+    part: tuple[Expression, ...] = ()
 
 
 Statement = Assign | Store | Fill | Room | For | ForRows | If | Do | CallLoop | Return

@@ -172,6 +172,8 @@ def do(node, inner):
 
 def call_loop(node, inner):
     options = ", raises=True" if node.raises else ""
+    if node.part:
+        options += f", part=({listed(node.part)})"
     return f"call_loop({node.ufunc!r}, {node.types!r}, {node.dimensions}, {node.steps}, {listed(node.arrays)}{options})"
 
 

@@ -11,7 +11,7 @@ from ..support.costs import CACHE_ELEMENTS, THREAD_BLOCKS
 from .forms import Node, Reduce
 from .fuse import Nest, Part, Plan
 
-__all__ = ["in_blocks", "run", "thread"]
+__all__ = ["in_blocks", "rows_of_block", "run", "thread"]
 
 
 def in_blocks(plan: Plan) -> Plan:
@@ -44,10 +44,17 @@ def in_blocks(plan: Plan) -> Plan:
 
 def rows_of(nest):
     """Return how many rows a block of a nest has, 0 if it is not cut into blocks."""
-    if nest.kind != "loops" or math.prod(nest.shape) < 2 * CACHE_ELEMENTS or any(map(across_rows, nest.roots)):
+    if nest.kind != "loops" or any(map(across_rows, nest.roots)):
         return 0
-    rows = max(-(-nest.shape[0] // THREAD_BLOCKS), -(-CACHE_ELEMENTS // math.prod(nest.shape[1:])))
-    return rows if rows < nest.shape[0] else 0
+    return rows_of_block(nest.shape[0], math.prod(nest.shape))
+
+
+def rows_of_block(count, elements):
+    """Return how many of so many rows of an array a block has, 0 if it is not cut into blocks."""
+    if elements < 2 * CACHE_ELEMENTS:
+        return 0
+    rows = max(-(-count // THREAD_BLOCKS), -(-CACHE_ELEMENTS * count // elements))
+    return rows if rows < count else 0
 
 
 def across_rows(root):

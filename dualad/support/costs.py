@@ -116,6 +116,9 @@ SHARED_ROOM_BYTES = 1 << 15
 THREAD_BLOCKS = 64
 #: additions of a program (some 70 us) from which threads are woken for it, which takes 8 us (a sum of 2^16 products: 32 us, 24 alone)
 WOKEN_ADDITIONS = 1 << 20
+#: additions that an element of a called inner loop takes at least; threads share blocks of so many elements (turbulence at 256 x 256 on two
+#: threads: 35.8 ms at 4, 20.8 at 8, 23.0 at 16)
+CALLED_ADDITIONS = 8
 #: turns in which a thread that waits for another keeps its processor (about 30 us: between the nests of a step it is there at once), then
 #: offers it to others (a millisecond: it is there for the next call), and microseconds of each sleep after that
 WAITS, OFFERS, NAP = 2000, 2000, 50

@@ -110,12 +110,15 @@ def watched() -> tuple:
     return library.feclearexcept, library.fetestexcept
 
 
-def call_loop(name: str, types: str, dimensions: tuple, steps: tuple, *arrays: np.ndarray, raises: bool = False) -> None:
-    """Call a loop with the pointers of arrays; one that `raises` says by a flag that a matrix is singular."""
+def call_loop(
+    name: str, types: str, dimensions: tuple, steps: tuple, *arrays: np.ndarray, raises: bool = False, part: tuple[int, int] | None = None
+) -> None:
+    """Call a loop with the pointers of arrays, for a part of its first axis; one that `raises` says by a flag that a matrix is singular."""
+    low, high = part or (0, dimensions[0])
     address, data = address_of(name, types)
     loop = LOOP(address)
-    pointers = (ctypes.c_void_p * len(arrays))(*[array.ctypes.data for array in arrays])
-    lengths, strides = (np.array(numbers, np.intp) for numbers in (dimensions, steps))
+    pointers = (ctypes.c_void_p * len(arrays))(*[array.ctypes.data + low * step for array, step in zip(arrays, steps, strict=False)])
+    lengths, strides = (np.array(numbers, np.intp) for numbers in ((high - low, *dimensions[1:]), steps))
     clear, test = watched() if raises else (None, None)
     if raises:
         clear(INVALID)

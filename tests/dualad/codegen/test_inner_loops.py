@@ -418,6 +418,35 @@ def test_the_source_runs():
     assert "call_loop('numpy.fft._pocketfft_umath.rfft_n_even', 'dd->D', " in f.source(X)
 
 
+SHARED = {
+    "along the last axis": (lambda x: np.fft.rfft(x), (520, 512), float, "part=(block_low, block_high)"),
+    "along the first axis": (lambda x: np.fft.fft(x, axis=0), (80, 130), complex, "part=(block_low, block_high)"),
+    "along a middle axis": (lambda x: np.fft.ifft(x, axis=1), (13, 40, 20), complex, "for k in range(block_low, block_high)"),
+    "of numbers": (
+        lambda x: pytest.importorskip("scipy.special", reason="an extra").gammaln(x), (91, 91), float, "part=(block_low, block_high)"
+    ),
+    "of few": (lambda x: np.fft.rfft(x), (8, 80), float, None),
+    "of matrices that may be singular": (lambda x: np.linalg.inv(x), (100, 16, 16), float, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_threads_share_a_call_of_a_loop_along_its_first_axis(name):
+    f, shape, dtype, part = SHARED[name]
+    x = random.uniform(0.5, 1.5, size=shape).astype(dtype)
+    for threads in (1, 2):
+        g = jit(f, threads=threads)
+        assert g(x).tobytes() == f(x).tobytes()
+        assert " run(" not in g.source(x) if part is None else part in g.source(x)
+    space: dict = {}
+    exec(g.source(x), space)
+    out = np.empty_like(f(x))
+    space["part0"](x, out)
+    assert out.tobytes() == f(x).tobytes()
+    by_threads = [jit(grad(lambda x: np.sum(np.abs(f(x)) ** 2)), threads=threads)(x) for threads in (1, 2)]
+    np.testing.assert_array_equal(*by_threads)
+
+
 @pytest.mark.parametrize("kept", [False, True])
 def test_large_arrays_to_work_in_are_one_where_they_are_not_read_at_the_same_time(kept):
     def filtered(x):
