@@ -33,6 +33,7 @@ __all__ = [
     "Node",
     "Number",
     "Part",
+    "Pointwise",
     "Unary",
     "place_of",
     "pull_broadcast",
@@ -209,11 +210,9 @@ class Evaluation(RowEntry):
                 np.zeros(shape.shape, shape.dtype) if part is None and shape is not None else part
                 for part, shape in zip(g + [None] * (len(self.shapes) - len(g)), self.shapes, strict=True)
             ]
+        strong = (adjoints.nan_safe,) if isinstance(row, Elementwise) else ()
         for i, parent in zip(self.active, self.parents, strict=True):
-            if isinstance(row, Elementwise):
-                share = row.vjp(i, g, self.ans, args, self.kwargs, adjoints.nan_safe)
-            else:
-                share = row.vjp(i, g, self.ans, args, self.kwargs)
+            share = row.vjp(i, g, self.ans, args, self.kwargs, *strong)
             if share is not None:
                 if not row.trusted and np.shape(share) != np.shape(args[i]):
                     raise ValueError(
@@ -233,6 +232,22 @@ class Evaluation(RowEntry):
             return t
         shape = np.broadcast_shapes(*map(shape_of, self.args))
         return t if shape_of(t) == shape else np.broadcast_to(t, shape)
+
+
+class Pointwise(Evaluation):
+    """An evaluation of an elementwise row of ours, of numbers and arrays of one dtype that broadcast, without keywords.
+    The last share may overwrite a cotangent without another reference; see `Unary`."""
+
+    __slots__ = ()
+
+    def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
+        row, args, ans, active = self.row, self.args, self.ans, self.active
+        mine, last = k in adjoints.owned, active[-1]
+        for i, parent in zip(active, self.parents, strict=True):
+            share, fresh = times_partial(row, i, g, ans, args, mine and i == last)
+            mine = mine and share is not g
+            whole, share = share, unbroadcast(share, args[i])
+            adjoints.add(parent, share, fresh if share is whole else type(share) is ndarray and share.base is None)
 
 
 class Number(Entry):

@@ -1,4 +1,4 @@
-"""The short path of numbers and small arrays, for any row: what the tape itself references of them."""
+"""The short path of numbers and arrays of double precision, for any row; of small ones, what the tape itself references."""
 
 from __future__ import annotations
 
@@ -11,37 +11,40 @@ from numpy import float64, ndarray
 
 from dualad.core.levels import Handle
 from dualad.rules.cotangents import FLOAT
-from dualad.rules.kinds import Abstract, Elementwise, Joint
+from dualad.rules.kinds import Abstract, Differentiable, Elementwise, Joint
 from dualad.rules.partials import evaluated
 from dualad.rules.precision import in_loop
 
-from .entries import Node, Number, pull_broadcast, pull_part, pull_row
+from .entries import Evaluation, Node, Number, Pointwise, pull_broadcast, pull_part, pull_row
 from .tape import NEVER_WRITTEN, Tape, Var, found, make_var, taken
 
-__all__ = ["NO_KEYWORDS", "NUMBERS", "small", "stacked"]
+__all__ = ["NO_KEYWORDS", "NUMBERS", "direct", "stacked"]
 
 NO_KEYWORDS: dict[str, Any] = {}
 NUMBERS: set[type] = {float, int, float64}
 
 
-def small(row: Any, fn: Callable[..., Any], args: Any, kwargs: dict[str, Any], tape: Tape) -> Any:
-    """Evaluate a row of numbers and small arrays of double precision; None where the general path is needed."""
+def direct(row: Any, fn: Callable[..., Any], args: Any, kwargs: dict[str, Any], tape: Tape) -> Any:
+    """Evaluate a row of numbers and arrays of double precision that were never written; None where the general path is needed."""
     if not (tape.plain and row.trusted and (row.view is None or not row.views(args))) or "out" in kwargs:
         return None
-    arrays, values, active, to_copy, mixed = row.arrays(args), list(args), [], [], False
+    arrays, values, active, to_copy, mixed, large = row.arrays(args), list(args), [], [], False, False
     for i, arg in enumerate(args):
         kind = type(arg)
         if kind is Var:
             if i not in arrays or arg.level is not tape or not ((alias := arg.alias) is None or alias.base.alias is None):
                 return None
             values[i] = value = arg.primal
-            if (type(value) is not ndarray or value.nbytes > tape.small or value.dtype is not FLOAT) and type(value) is not float:
+            if type(value) is ndarray:
+                if value.dtype is not FLOAT:
+                    return None
+                large = large or value.nbytes > tape.small
+            elif type(value) is not float:
                 return None
             if arg.node is not None:
                 active.append(i)
         elif kind is ndarray:
-            if arg.nbytes > tape.small:
-                return None
+            large = large or arg.nbytes > tape.small
             if arg.dtype is not FLOAT:
                 if arg.dtype.kind not in "bi":
                     return None
@@ -55,16 +58,23 @@ def small(row: Any, fn: Callable[..., Any], args: Any, kwargs: dict[str, Any], t
     for value in kwargs.values():
         if isinstance(value, Handle):
             return None
+    if large and type(row) is Differentiable:  # it may have several results, which `Var._interpret` knows
+        return None
     try:
         v = fn(*values, **kwargs)
     except ArithmeticError:  # of Python floats, where NumPy has inf or NaN
         return None
     if type(v) in NUMBERS:
         v = float(v)
-    elif type(v) is not ndarray or v.nbytes > tape.small or v.dtype is not FLOAT or not v.ndim:
+    elif type(v) is not ndarray or v.dtype is not FLOAT or not (v.ndim or large):
         return None
     if not active:
         return make_var(v, None, tape)
+    if large or (type(v) is ndarray and v.nbytes > tape.small):
+        kind = Evaluation if mixed or kwargs or type(row) is not Elementwise else Pointwise
+        r = make_var(v, tape.evaluation(kind, row, v, values, kwargs, active, [args[i].node for i in active], args), tape)
+        tape.own_small_view(r)
+        return r
     for i in to_copy:
         arg = args[i]
         values[i] = arg.copy("K") if type(arg) is ndarray else tape.freeze(arg)
@@ -96,7 +106,7 @@ def stacked(parts: Any, tape: Tape) -> Any:
 
 
 def entry_of(row: Any, v: Any, values: Any, kwargs: dict[str, Any], active: Sequence[int], args: Any, tape: Tape) -> Node | None:
-    """Record what `small` has evaluated and return the node; None where a number has an infinite partial."""
+    """Record what `direct` has evaluated of small arrays and return the node; None where a number has an infinite partial."""
     entry: Any
     nodes = [args[i].node for i in active]
     if type(row) is Elementwise and type(v) is float:

@@ -20,12 +20,12 @@ from dualad.core.traced import GETITEM, Traced
 from dualad.forward.operators import BASIC, SETTINGS, SHORT, define_late, not_real
 from dualad.rules.cotangents import FLOAT
 from dualad.rules.indexing import getitem
-from dualad.rules.kinds import OPERATORS, ROWS, SYMBOLS, Abstract, Composite, Constant, Differentiable, Elementwise, Multilinear
+from dualad.rules.kinds import OPERATORS, ROWS, SYMBOLS, Abstract, Composite, Constant, Differentiable, Elementwise
 from dualad.rules.memory import shows_memory
 from dualad.rules.partials import FIRST, MINUS_ONE, ONE, SECOND, evaluated
 
-from .entries import Binary, Evaluation, Index, Linear, Node, Unary
-from .fast import NO_KEYWORDS, NUMBERS, small, stacked
+from .entries import Binary, Index, Linear, Node, Pointwise, Unary, pull_broadcast
+from .fast import NO_KEYWORDS, NUMBERS, direct, stacked
 from .tape import Tape, Var, found, make_var, taken
 
 __all__: list[str] = []
@@ -61,19 +61,26 @@ def {method}(self, other):
             if kind is Var:
                 b = other.primal
                 j = other.node
-                if (type(b) is ndarray and b.shape == a.shape and b.dtype == a.dtype and other.level is tape and j is not None
+                if (type(b) is ndarray and b.dtype == a.dtype and other.level is tape and j is not None
                         and ((alias := other.alias) is None or alias.base.alias is None)):
                     v = a {symbol} b
-                    if a.nbytes <= tape.small:
-                        {both_small}
-                    {both_arrays}
-            elif (kind is float or kind is int or kind is ndarray and other.shape == a.shape and other.dtype == a.dtype
-                    or kind is float64 and a.dtype is FLOAT):
+                    if b.shape == a.shape:
+                        if a.nbytes <= tape.small:
+                            {both_small}
+                        {both_array}
+                    if v.nbytes <= tape.small:
+                        {both_small_stretched}
+                    {both_stretched}
+            elif kind is float or kind is int or kind is ndarray and other.dtype == a.dtype or kind is float64 and a.dtype is FLOAT:
                 v = a {symbol} other
                 b = {left_frozen}
-                if a.nbytes <= tape.small:
-                    {left_small}
-                {left_array}
+                if v.shape == a.shape:
+                    if a.nbytes <= tape.small:
+                        {left_small}
+                    {left_array}
+                if v.nbytes <= tape.small:
+                    {left_small_stretched}
+                {left_stretched}
     return general(self, other)
 """
 
@@ -94,13 +101,16 @@ def {method}(self, other):
                 except ArithmeticError:
                     pass
         elif (type(b) is ndarray and j is not None and b.ndim and ((alias := self.alias) is None or alias.base.alias is None)
-                and (kind is float or kind is int or kind is ndarray and other.shape == b.shape and other.dtype == b.dtype
-                     or kind is float64 and b.dtype is FLOAT)):
+                and (kind is float or kind is int or kind is ndarray and other.dtype == b.dtype or kind is float64 and b.dtype is FLOAT)):
             v = other {symbol} b
             a = {right_frozen}
-            if b.nbytes <= tape.small:
-                {right_small}
-            {right_array}
+            if v.shape == b.shape:
+                if b.nbytes <= tape.small:
+                    {right_small}
+                {right_array}
+            if v.nbytes <= tape.small:
+                {right_small_stretched}
+            {right_stretched}
     return general(self, other)
 """
 
@@ -138,30 +148,33 @@ def finite(p: Any) -> float:
     return float(p)
 
 
-def array_entry(row: Elementwise, i: int | None, ans: str) -> str:
-    """Return the source that records an operation by argument i of two, or by both if i is None, holding what its partials need."""
-    used = set(row.uses[i]) if i is not None else {*row.uses[0], *row.uses[1]}
-    variables = {None: {0: "self", 1: "other"}, 0: {0: "self"}, 1: {1: "self"}}[i]
+def array_entry(row: Elementwise, *active: int, ans: str, stretched: bool = False) -> str:
+    """Return the source that records an operation by its active arguments, holding what their partials need."""
+    used = set().union(*(row.uses[i] for i in active))
 
-    def operand(k: int) -> Any:
-        value = "ab"[k]
+    def operand(k: int) -> str:
+        value, variable = "ab"[k], "other" if k and len(active) == 2 else "self"
         if k not in used:
-            return "None"
-        return f"tape.own({variables[k]}) if tape.borrowed else {value}" if k in variables else value
+            return f"abstract({value})" if stretched else "None"
+        return f"tape.own({variable}) if tape.borrowed else {value}" if k in active else value
 
-    return ARRAY.format(
-        kind="Binary" if i is None else "Unary",
-        ans=ans,
-        args=f"({operand(0)}, {operand(1)})",
-        nodes="entry.parents = (i, j)" if i is None else f"entry.i = {i}; entry.parent = {'ij'[i]}",
-    )
+    parents = ", ".join("ij"[k] for k in active)
+    if stretched:
+        kind, nodes = "Pointwise", f"entry.parents = ({parents},); entry.active, entry.kwargs = {active}, NO_KEYWORDS"
+    elif len(active) == 2:
+        kind, nodes = "Binary", f"entry.parents = ({parents})"
+    else:
+        kind, nodes = "Unary", f"entry.i = {active[0]}; entry.parent = {parents}"
+    return ARRAY.format(kind=kind, ans=ans, args=f"({operand(0)}, {operand(1)})", nodes=nodes)
 
 
-def small_entry(row: Elementwise, *active: Any) -> str:
+def small_entry(row: Elementwise, *active: Any, stretched: bool = False) -> str:
     """Return the source that records an operation of small arrays by its active arguments."""
     parts = []
     for i in active:
         pullback, residuals = DIRECT.get(row.partials[i]) or DIVIDED.get(divisor_of(row.partials[i])) or (f"pullbacks[{i}]", "(v, a, b)")
+        if stretched:
+            pullback, residuals = "pull_broadcast", f"(pullbacks[{i}], (v, a, b), {'ab'[i]})"
         parts.append(f"({'ij'[i]}, {pullback}, {residuals})")
     return SMALL_ARRAY.format(keep="; ".join(KEEP["ij"[i]] for i in active), entry=f"[{', '.join(parts)}]")
 
@@ -179,15 +192,14 @@ def define_binary(name: str) -> None:
         "both_floats": NUMBER.format(entry=f"(i, {p}, j, {q})"),
         "left_float": NUMBER.format(entry=f"(i, {p})"),
         "right_float": NUMBER.format(entry=f"(j, {q})"),
-        "both_small": small_entry(row, 0, 1),
-        "left_small": small_entry(row, 0),
-        "right_small": small_entry(row, 1),
-        "both_arrays": array_entry(row, None, ans),
-        "left_array": array_entry(row, 0, ans),
-        "right_array": array_entry(row, 1, ans),
         "left_frozen": "tape.freeze(other) if kind is ndarray else other" if 1 in row.uses[0] else "other",
         "right_frozen": "tape.freeze(other) if kind is ndarray else other" if 0 in row.uses[1] else "other",
     }
+    for which, active in {"both": (0, 1), "left": (0,), "right": (1,)}.items():
+        texts[f"{which}_small"] = small_entry(row, *active)
+        texts[f"{which}_small_stretched"] = small_entry(row, *active, stretched=True)
+        texts[f"{which}_array"] = array_entry(row, *active, ans=ans)
+        texts[f"{which}_stretched"] = array_entry(row, *active, ans=ans, stretched=True)
     space = {
         "Var": Var,
         "new": new,
@@ -202,9 +214,13 @@ def define_binary(name: str) -> None:
         "row": row,
         "Unary": Unary,
         "Binary": Binary,
+        "Pointwise": Pointwise,
+        "abstract": abstract,
+        "NO_KEYWORDS": NO_KEYWORDS,
         "multiply": np.multiply,
         "divide": np.divide,
         "pullbacks": row.pullbacks,
+        "pull_broadcast": pull_broadcast,
     }
     for source, method in ((BINARY, f"__{name}__"), (REFLECTED, f"__r{name}__")):
         text = source.format(method=method, **texts)
@@ -217,10 +233,10 @@ def general_operator(row: Any, operate: Callable[..., Any], slow: Callable[..., 
 
     def general(self: Var, other: Any) -> Any:
         args, tape = (other, self) if reflected else (self, other), self.level
-        if (r := small(row, operate, args, NO_KEYWORDS, tape)) is not None:
+        if (r := direct(row, operate, args, NO_KEYWORDS, tape)) is not None:
             return r
-        direct = tape.plain and row.complex_body is None and of_one_level(args, tape)
-        return self._interpret(row, args, NO_KEYWORDS) if direct else slow(self, other)
+        plain = tape.plain and row.complex_body is None and of_one_level(args, tape)
+        return self._interpret(row, args, NO_KEYWORDS) if plain else slow(self, other)
 
     return general
 
@@ -271,7 +287,7 @@ def array_function(self: Var, fn: Callable[..., Any], types: Any, args: Any, kwa
                 tape.own_small_view(r)
             return r
         canonical: tuple[Any, dict[str, Any]] = (args, kwargs) if row.canonical is None or "out" in kwargs else row.canonical(args, kwargs)
-        if (r := small(row, row.call, *canonical, tape)) is not None:
+        if (r := direct(row, row.call, *canonical, tape)) is not None:
             return r
         plain = "out" not in kwargs and SETTINGS.issuperset(map(type, canonical[1].values()))
         if plain and row.complex_body is None and of_one_level(canonical[0], tape):
@@ -388,33 +404,13 @@ def array_ufunc(self: Var, ufunc: np.ufunc, method: str, *args: Any, **kwargs: A
                 if p - p == 0.0:
                     return make_var(v, taken(tape.entries, (i, p)), tape)
         if isinstance(row, Differentiable):
-            if getattr(a, "nbytes", 0) <= tape.small and (r := small(row, ufunc, args, kwargs, tape)) is not None:
-                return r
-            if type(row) is Multilinear and len(args) == 2 and (r := by_constant(self, row, ufunc, args, tape)) is not None:
+            if (r := direct(row, ufunc, args, kwargs, tape)) is not None:
                 return r
             if row.complex_body is None and of_one_level(args, tape):
                 return self._interpret(row, args, kwargs)
         elif type(row) is Constant and row.complex_body is None and (values := current_values(args, tape)) is not None:
             return ufunc(*values)
     return Traced.__array_ufunc__(self, ufunc, method, *args, **kwargs)
-
-
-def by_constant(var: Var, row: Any, ufunc: np.ufunc, args: Any, tape: Tape) -> Var | None:
-    """Evaluate a product of an array that was never written and a constant one of its dtype; None where it is something else."""
-    i = 0 if args[0] is var else 1
-    a, other = var.primal, args[1 - i]
-    if (
-        type(a) is not ndarray
-        or type(other) is not ndarray
-        or a.dtype != other.dtype
-        or not ((alias := var.alias) is None or alias.base.alias is None)
-    ):
-        return None
-    values = (a, other) if i == 0 else (other, a)
-    v = ufunc(*values)
-    like, constant = abstract(a), tape.freeze(other)
-    entry = Evaluation(row, (i,), (var.node,), (like, constant) if i == 0 else (constant, like), NO_KEYWORDS, None)
-    return make_var(v.item() if type(v) is float64 else v, tape.record(entry), tape)
 
 
 def current_values(args: Any, tape: Tape) -> list[Any] | None:
@@ -436,22 +432,12 @@ def current_values(args: Any, tape: Tape) -> list[Any] | None:
 def dualad_apply(cls: type[Var], fn: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     """Evaluate a function of our own, or of a user's; of small arrays directly."""
     row: Any = ROWS.get(fn)
-    if in_short := type(row) is Composite:
+    if type(row) is Composite:
         row = None if row.in_short is None else row.in_short(args, kwargs)
     if isinstance(row, Differentiable) and row.canonical is None:
-        for arg in args:
-            if type(arg) is Var:
-                if getattr(arg.primal, "nbytes", 0) <= arg.level.small:
-                    if (r := small(row, row.call, args, kwargs, arg.level)) is not None:
-                        return r
-                elif (
-                    row.trusted
-                    and (type(arg.primal) is ndarray and arg.primal.dtype is FLOAT if in_short else not kwargs)
-                    and row.complex_body is None
-                    and sum(isinstance(arg, Handle) for arg in args) == 1
-                ):
-                    return arg._refresh()._interpret(row, args, kwargs)
-                break
+        var = next((arg for arg in args if type(arg) is Var), None)
+        if var is not None and (r := direct(row, row.call, args, kwargs, var.level)) is not None:
+            return r
     return apply(fn, args, kwargs)
 
 

@@ -84,7 +84,7 @@ class Tape(Level):
 
     def borrows(self, value: Any) -> bool:
         """Return whether a value is a caller's array or shows one."""
-        return type(value) is np.ndarray and id(owner_of(value)) in self.borrowed
+        return bool(self.borrowed) and type(value) is np.ndarray and id(owner_of(value)) in self.borrowed
 
     def own(self, var: Var) -> Any:
         """Return the value of a variable as one that nobody else writes: a caller's array is copied the first time an entry needs it."""
@@ -115,6 +115,25 @@ class Tape(Level):
         self.entries[entry.place] = None
         return entry
 
+    def evaluation(
+        self, kind: type[Evaluation], row: Any, ans: Any, values: list[Any], kwargs: Any, active: list[int], parents: list[Any], args: Any
+    ) -> Entry:
+        """Record that a row of these values gave `ans`, with what its derivatives by the active arguments need."""
+        if len(active) == 1 and type(row) is Elementwise and (p := partial_now(row, active[0], ans, values, args, self)) is not None:
+            node = new(Unary)
+            node.row, node.i, node.parent, node.args, node.ans = ROWS[np.multiply], 0, parents[0], (None, p), None
+            return self.record(node)
+        saved = row.saved(values, active)
+        for i, v in enumerate(saved):
+            if v is args[i]:
+                saved[i] = self.freeze(v)
+            elif self.borrows(v):
+                saved[i] = self.own(args[i])
+        kwargs = kwargs and self.freeze(kwargs)
+        if row.fn is getitem:
+            return self.record(Index(row, parents[0], saved, kwargs))
+        return self.record(kind(row, active, parents, saved, kwargs, plain_array(ans) if row.uses_ans else None))
+
     def keep(self, entry: Entry) -> int:
         """Reference an entry from the tape and return its place, as the node of the number that it made."""
         self.entries[entry.place] = entry
@@ -123,6 +142,8 @@ class Tape(Level):
     def freeze(self, constant: Any) -> Any:
         """Return a copy of a constant (or of those in a container) that the tape needs: its owner may change it before the pull.
         An array met again unchanged is not copied again; a subclass becomes a plain array, as rules expect."""
+        if type(constant) in NEVER_WRITTEN:
+            return constant
         if type(constant) is np.ndarray:
             if constant.nbytes <= SMALL_ARRAY_BYTES:
                 return constant.copy("K")
@@ -302,24 +323,7 @@ class Var(Traced):
                 copied(v) if type(arg) is Var and arg.alias is not None and arg._shares_written() else v
                 for v, arg in zip(values, args, strict=True)
             ]
-        node: Any = None
-        if len(parents) == 1 and type(row) is Elementwise and (p := partial_now(row, active[0], ans, values, args, tape)) is not None:
-            node = new(Unary)
-            node.row, node.i, node.parent, node.args, node.ans = ROWS[np.multiply], 0, parents[0], (None, p), None
-            tape.record(node)
-        elif parents:
-            saved = row.saved(values, active)
-            for i, v in enumerate(saved):
-                if v is args[i]:
-                    saved[i] = tape.freeze(v)
-                elif tape.borrows(v):
-                    saved[i] = tape.own(args[i])
-            kwargs = kwargs and tape.freeze(kwargs)
-            node = tape.record(
-                Index(row, parents[0], saved, kwargs)
-                if row.fn is getitem
-                else Evaluation(row, active, parents, saved, kwargs, plain_array(ans) if row.uses_ans else None)
-            )
+        node: Any = tape.evaluation(Evaluation, row, ans, values, kwargs, active, parents, args) if parents else None
         if type(ans) is not np.ndarray and isinstance(ans, tuple | list):
             if node is not None:
                 node.shapes = [Abstract(part) if isinstance(part, NUMERIC) else None for part in ans]

@@ -405,7 +405,7 @@ def get(self, index):
     return indexed(self, index)
 
 
-BASIC, ALL = {int, slice, type(None)}, slice(None)
+BASIC, ALL = {int, np.int64, slice, type(None)}, slice(None)
 NO_KEYWORDS: dict = {}
 
 

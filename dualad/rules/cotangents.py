@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -62,7 +64,8 @@ def plus(total, share):
 
 def ndim_of(x) -> int:
     """Return the number of axes of a number, array, traced value or `Abstract`."""
-    return len(shape_of(x))
+    shape = getattr(x, "shape", None)
+    return np.ndim(x) if shape is None else len(shape)
 
 
 def is_complex(x) -> bool:
@@ -96,7 +99,7 @@ def level_of_symbol(x):
 
 def is_number(x) -> bool:
     """Return whether `x` is a number or an array, which the shape and dtype may stand for."""
-    return issubclass(type(x), float | int | complex) or hasattr(x, "dtype")
+    return hasattr(x, "dtype") or issubclass(type(x), float | int | complex)
 
 
 def like_primal(g, x):
@@ -123,17 +126,24 @@ def unbroadcast(g, x):
     shape = shape_of(x)
     now = getattr(g, "shape", ())
     if now != shape:
-        lead = len(now) - len(shape)
-        axes = tuple(range(lead))
-        if lead <= 0 or now[lead:] != shape:
-            if lead < 0 or 0 in now or any(n != m and n != 1 for n, m in zip(shape, now[lead:], strict=True)):
-                g = np.broadcast_to(g, np.broadcast_shapes(now, shape))
-                now, lead = g.shape, len(g.shape) - len(shape)
-            axes = (*range(lead), *(lead + i for i, n in enumerate(shape) if n == 1 and now[lead + i] != 1))
-        g = np.add.reduce(g, axes) if type(g) is np.ndarray else np.sum(g, axis=axes)
+        whole, axes = stretched_axes(now, shape)
+        if whole != now:
+            g = np.broadcast_to(g, whole)
+        stay: Any = len(whole) == len(shape)
+        g = np.add.reduce(g, axes, keepdims=stay) if type(g) is np.ndarray else np.sum(g, axis=axes)
         if type(g) is not np.ndarray or g.shape != shape:
             g = np.reshape(g, shape)
     return like_primal(g, x)
+
+
+@lru_cache(1024)
+def stretched_axes(now, shape):
+    """Return the shape that arrays of both shapes broadcast to, and the axes along which it stretches the second one."""
+    lead = len(now) - len(shape)
+    if lead < 0 or any(n != m and n != 1 for n, m in zip(shape, now[lead:], strict=True)):
+        now = np.broadcast_shapes(now, shape)
+        lead = len(now) - len(shape)
+    return now, (*range(lead), *(lead + i for i, n in enumerate(shape) if n == 1 and now[lead + i] != 1))
 
 
 def stretched(g, shape):

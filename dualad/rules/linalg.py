@@ -40,47 +40,47 @@ def as_matrix_cotangent(g, a, b):
 
 
 def matmul_first(g, a, b):
-    if ndim_of(a) == 2 == ndim_of(b):
+    axes = ndim_of(a), ndim_of(b)
+    if axes in ((2, 2), (1, 2)):
         return np.matmul(dense(g), mT(b))
-    if ndim_of(a) == 1 == ndim_of(b):
+    if axes == (1, 1):
         return g * b
-    if ndim_of(a) == 1 and ndim_of(b) == 2:
-        return np.matmul(dense(g), mT(b))
-    if ndim_of(a) == 2 and ndim_of(b) == 1:
+    if axes == (2, 1):
         return np.matmul(np.reshape(dense(g), (-1, 1)), np.reshape(b, (1, -1)))
     g = as_matrix_cotangent(g, a, b)
-    back = np.matmul(g, mT(np.reshape(b, (-1, 1)) if ndim_of(b) == 1 else b))
-    return unbroadcast(back[..., 0, :] if ndim_of(a) == 1 else back, a)
+    back = np.matmul(g, mT(np.reshape(b, (-1, 1)) if axes[1] == 1 else b))
+    return unbroadcast(back[..., 0, :] if axes[0] == 1 else back, a)
 
 
 def matmul_second(g, a, b):
-    if ndim_of(a) == 2 == ndim_of(b):
+    axes = ndim_of(a), ndim_of(b)
+    if axes in ((2, 2), (2, 1)):
         return np.matmul(mT(a), dense(g))
-    if ndim_of(a) == 1 == ndim_of(b):
+    if axes == (1, 1):
         return g * a
-    if ndim_of(a) == 2 and ndim_of(b) == 1:
-        return np.matmul(mT(a), dense(g))
-    if ndim_of(a) == 1 and ndim_of(b) == 2:
+    if axes == (1, 2):
         return np.matmul(np.reshape(a, (-1, 1)), np.reshape(dense(g), (1, -1)))
     g = as_matrix_cotangent(g, a, b)
-    back = np.matmul(mT(np.reshape(a, (1, -1)) if ndim_of(a) == 1 else a), g)
-    return unbroadcast(back[..., 0] if ndim_of(b) == 1 else back, b)
+    back = np.matmul(mT(np.reshape(a, (1, -1)) if axes[0] == 1 else a), g)
+    return unbroadcast(back[..., 0] if axes[1] == 1 else back, b)
 
 
 def dot_first(g, a, b):
-    if ndim_of(a) == 0 or ndim_of(b) == 0:
-        return unbroadcast(g * b, a)
-    if ndim_of(b) <= 2:
+    n, m = ndim_of(a), ndim_of(b)
+    if n and 0 < m <= 2:
         return matmul_first(g, a, b)
+    if n == 0 or m == 0:
+        return unbroadcast(g * b, a)
     behind = [i for i in range(ndim_of(b)) if i != ndim_of(b) - 2]
     return np.tensordot(g, b, (list(range(ndim_of(a) - 1, ndim_of(g))), behind))
 
 
 def dot_second(g, a, b):
-    if ndim_of(a) == 0 or ndim_of(b) == 0:
-        return unbroadcast(g * a, b)
-    if ndim_of(b) <= 2:
+    n, m = ndim_of(a), ndim_of(b)
+    if n and 0 < m <= 2:
         return matmul_second(g, a, b)
+    if n == 0 or m == 0:
+        return unbroadcast(g * a, b)
     front = list(range(ndim_of(a) - 1))
     return np.moveaxis(np.tensordot(a, g, (front, front)), 0, -2)
 

@@ -378,9 +378,7 @@ class Elementwise(Differentiable):
         return range(len(args))
 
     def saved(self, args, active):
-        used = set()
-        for i in active:
-            used.update(self.uses[i])
+        used = self.uses[active[0]] if len(active) == 1 else set().union(*map(self.uses.__getitem__, active))
         return args if len(used) == len(args) else [arg if i in used or not is_number(arg) else Abstract(arg) for i, arg in enumerate(args)]
 
     def partial(self, i):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dualad
-from checkpoint import grad
+from checkpoint import grad, vjp
 from checkpoint import jacobian as reverse_jacobian
 from dualad import Dual, gradient, jacobian, jvp, primal
 
@@ -228,3 +228,13 @@ def test_lists_of_traced_numbers_beside_traced_arrays(name):
     np.testing.assert_allclose(tangent, (f(x + 1e-6 * t) - f(x - 1e-6 * t)) / 2e-6, rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(np.dot(reverse_jacobian(f)(x), t), tangent, rtol=1e-13)
     np.testing.assert_allclose(dualad.jit(reverse_jacobian(f), backend="numpy")(x) @ t, tangent, rtol=1e-13)
+
+
+@pytest.mark.parametrize("name", [name for name in LISTS if name not in ("stack", "dot", "a matrix")])
+def test_lists_of_traced_numbers_beside_large_arrays(name):
+    large = {"where": lambda x: np.where([True, False] * 150, [x[0], 1.0, x[1]] * 100, x)}
+    f, x, t = large.get(name, LISTS[name]), np.linspace(0.5, 2.0, 300), np.cos(np.arange(300.0))
+    value, pull = vjp(f, x)
+    np.testing.assert_array_equal(value, f(x))
+    g = np.sin(np.arange(float(value.size))).reshape(value.shape)
+    assert np.dot(*pull(g), t) == pytest.approx(np.sum(g * f(x + 1e-20j * t).imag) / 1e-20, rel=1e-12)
