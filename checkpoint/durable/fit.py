@@ -2,12 +2,10 @@
 
 import json
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
-from math import inf
 from pathlib import Path
 from time import monotonic, perf_counter
 from typing import Any, ParamSpec, TypeVar
@@ -23,9 +21,10 @@ from dualad.support.forks import lock_of
 from ..storage import DamagedState, Storage
 from ..storage.codec import check_leaves
 from ..storage.digests import described, digest
-from ..support.checks import folder_path, whole_number
+from ..support.checks import amount, folder_path, whole_number
 from ..support.costs import COMPARED_SECONDS, DURABLE_SHARE
 from .fit_folder import FitFolder, covers
+from .folder import warn
 from .identity import dependency_digests, identity
 from .journal import DurableJournal, DurableSession
 
@@ -105,9 +104,7 @@ class Fit(Storage):
 
     def __init__(self, path: str | os.PathLike[str], *, every: float = 1.0, keep: int = 2, token: Any = None) -> None:
         self.path = folder_path(path, "Fit").absolute()
-        if type(every) is bool or not issubclass(type(every), int | float) or not 0 <= every < inf:
-            raise ValueError(f"Fit: every must be a number of seconds, not negative and finite, got {every!r}")
-        self.every = every
+        self.every = amount(every, "seconds", where="Fit", argument="every")
         self.keep = whole_number(keep, where="Fit", argument="keep", least=0, hint="give the number of interrupted evaluations to keep")
         self.answered = self.made = 0
         self._token = described(token, "Fit: the token")
@@ -206,15 +203,14 @@ class DurableFunction:
         self._function = digest((name, fit._token, sorted(self._noted.items())), "Fit: the function")
         self._answered, self._due = 0, 1  # answers given, and which of them is to be compared
         self._read: dict[str, str] = {}  # what it read when there was no call under way
-        self._calls: list[object] = []  # under way
+        self._calls: list[tuple[int, object]] = []  # under way: in which process, and itself
         self.lock = None
-        self._folder.functions.add(self)
 
     def __call__(self, args: Any, kwargs: Any) -> Any:
-        call = object()
+        call = os.getpid(), object()
         try:
             with lock_of(self):
-                if not self._calls:  # what another thread is about to change itself is no change
+                if all(process != os.getpid() for process, _ in self._calls):  # what another thread is about to change itself is no change
                     self._read = dependency_digests(self._f)
                 self._calls.append(call)
                 read = self._read
@@ -222,10 +218,6 @@ class DurableFunction:
         finally:
             if call in self._calls:
                 self._calls.remove(call)
-
-    def forked(self) -> None:
-        """Go on in a fork, without the other threads."""
-        self._calls = []
 
     def _called(self, read: dict[str, str], args: Any, kwargs: Any) -> Any:
         fit, folder = self._fit, self._folder
@@ -362,7 +354,7 @@ class EvaluationJournal(DurableJournal):
             except ValueError:  # the folder is of a chain that differs in what its step closes over
                 self._session.next()
             except (DamagedState, FileExistsError) as error:
-                warnings.warn(f"Fit: {self._session.path} is damaged ({error}); its chain begins again", RuntimeWarning, stacklevel=2)
+                warn(f"Fit: {self._session.path} is damaged ({error}); its chain begins again")
                 self._session.next()
         if done is not None:
             evaluation.note(self.name(steps), self._now.first)
@@ -407,9 +399,9 @@ class EvaluationSession(DurableSession):
         else:
             self.clear()
 
-    @property
     def answers(self) -> bool:
-        """Whether there is to be a last point, with the result."""
+        if self._committed is not None:
+            self._committed.result()
         return self._committed is not None
 
 

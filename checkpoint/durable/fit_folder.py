@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import warnings
 from _thread import get_ident
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -15,7 +14,6 @@ from pathlib import Path
 from secrets import token_hex
 from time import monotonic
 from typing import Any
-from weakref import WeakSet
 
 import numpy as np
 
@@ -26,7 +24,7 @@ from ..storage.background import LOCK
 from ..storage.files import opened
 from ..storage.lock import Lock
 from ..storage.states import copy_state
-from .folder import checked, listed, survey, write_manifest
+from .folder import checked, listed, survey, warn, write_manifest
 from .log import ResultFile
 
 __all__ = ["FitFolder", "give_free"]
@@ -38,7 +36,6 @@ FAMILY = SIGNATURE[: SIGNATURE.index(b",") + 1]  # the same in all versions
 RESULTS = re.compile(r"results(-[0-9]+-[0-9a-f]{8})?\.log")
 FILES = re.compile(rf"{RESULTS.pattern}|{re.escape(MANIFEST)}|{LOCK}")
 INTERRUPTED = re.compile(r"([0-9]{12})-([0-9a-f]{32})(-[0-9]+)?\.(evaluation|removed)")
-EARLIER = re.compile(r"[0-9a-f]{32}\.(result|evaluation)(\.tmp)?")  # of the first format
 ANEW = "give another folder, or remove this one to begin anew"
 OPEN: dict[str, "FitFolder"] = {}  # of this process, until it ends
 
@@ -60,7 +57,6 @@ class FitFolder:
         self._content: dict[str, Any] = {}
         self._synced = -inf
         self._lock = Lock(path / LOCK)
-        self.functions: WeakSet[Any] = WeakSet()  # whose results are here
 
     @staticmethod
     def opened_at(path: Path) -> "FitFolder":
@@ -93,11 +89,9 @@ class FitFolder:
                 "each function its own name, fit(f, name=...)"
             )
         if content["numpy"] != np.__version__:
-            warnings.warn(
+            warn(
                 f"Fit: {self.path} was written with NumPy {content['numpy']}, this is {np.__version__}: stored and new results may differ "
-                "in the last digits. Use another folder to compute all with one version",
-                RuntimeWarning,
-                stacklevel=4,
+                "in the last digits. Use another folder to compute all with one version"
             )
         if known is None or content["token"] is None or content["numpy"] != np.__version__:
             content["functions"].setdefault(name, {"read": noted, "own": []})
@@ -112,7 +106,7 @@ class FitFolder:
             try:
                 self._write_manifest()
             except OSError as error:
-                warnings.warn(f"Fit: cannot write {self.path / MANIFEST}: {error.strerror or error}", RuntimeWarning, stacklevel=5)
+                warn(f"Fit: cannot write {self.path / MANIFEST}: {error.strerror or error}")
 
     # --- results ------------------------------------------------------------------------------------------------------
 
@@ -218,11 +212,7 @@ class FitFolder:
     def _survey(self) -> set[str]:
         """The names of the files; an error if there are others, or if one is no ordinary file."""
         ours, others = survey(self.path, FILES, INTERRUPTED, "Fit", "a fit")
-        if TEMPORARY in others:
-            others.remove(TEMPORARY)
-        if others and all(map(EARLIER.fullmatch, others)) and MANIFEST in ours:
-            self._refuse_format("an earlier")
-        if others:
+        if others := [name for name in others if name != TEMPORARY]:
             raise FileExistsError(
                 f"Fit: {self.path} holds other files ({listed(others)}); give it a folder of its own, or remove what is left"
             )
@@ -238,7 +228,9 @@ class FitFolder:
         content = checked(data, FORMAT)
         is_ours = SIGNATURE.startswith(data[: len(SIGNATURE)])
         if data.startswith(FAMILY) and not is_ours:
-            self._refuse_format("another")  # before anything of it is touched
+            raise ValueError(  # before anything of it is touched
+                f"Fit: {self.path} was written by another version of this package; finish that fit with that version, or {ANEW}"
+            )
         for name in sorted(names):
             if RESULTS.fullmatch(name):
                 file = ResultFile(self.path / name)
@@ -265,9 +257,6 @@ class FitFolder:
                 if before is not None:
                     remove_tree(before)
 
-    def _refuse_format(self, which: str) -> None:
-        raise ValueError(f"Fit: {self.path} was written by {which} version of this package; finish that fit with that version, or {ANEW}")
-
     def _write_manifest(self) -> None:
         if self._process == os.getpid():
             write_manifest(self.path / MANIFEST, {"format": FORMAT} | self._content, sync=True)
@@ -282,8 +271,6 @@ class FitFolder:
     def forked(self) -> None:
         """Go on in a fork: without the locks of other threads, and into a file of its own."""
         self._making, self._writer = {}, None
-        for function in self.functions:
-            function.forked()
 
     def close(self) -> None:
         """Give the folder free."""
@@ -327,7 +314,3 @@ def remove_tree(path: Path) -> None:
         os.rename(path, doomed)
     shutil.rmtree(doomed, ignore_errors=True)
     shutil.rmtree(path, ignore_errors=True)
-
-
-def warn(message: str) -> None:
-    warnings.warn(message, RuntimeWarning, stacklevel=5)

@@ -7,6 +7,7 @@ and nothing is removed before the manifest has been read. Every file bears the n
 import json
 import os
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,7 +21,7 @@ from ..storage.lock import Lock
 from ..storage.storage import DamagedState
 from .log import RowLog
 
-__all__ = ["ANEW", "DurableFolder", "Mark", "checked", "listed", "remove_files", "survey", "write_manifest"]
+__all__ = ["ANEW", "DurableFolder", "Mark", "checked", "listed", "remove_files", "survey", "warn", "write_manifest"]
 
 MANIFEST, DONE, TEMPORARY = "manifest.json", "finished.json", "manifest.json.tmp"
 LOGS = ("first", "reverse")
@@ -215,6 +216,11 @@ def remove_files(paths: Iterable[Path]) -> None:
     """Remove files, where they are there."""
     for path in paths:
         path.unlink(missing_ok=True)
+
+
+def warn(message: str) -> None:
+    """Warn of what is lost, and made again."""
+    warnings.warn(message, RuntimeWarning, stacklevel=5)
 
 
 def listed(names: list[str], most: int = 3) -> str:

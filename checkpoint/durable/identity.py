@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache, partial
-from hashlib import blake2b
 from operator import attrgetter
 from types import (
     BuiltinFunctionType,
@@ -35,7 +34,7 @@ from dualad.jit.impure import ELSEWHERE
 from dualad.jit.watch import WHEN_MADE, getattr_static, installed, mentioned, named_by
 from dualad.support.costs import WATCHED_ELEMENTS
 
-from ..storage.digests import compiled, summed
+from ..storage.digests import compiled, hashed, summed
 from ..storage.states import raw
 from ..support.costs import IDENTITY_VALUES, KNOWN_CODES
 
@@ -72,7 +71,7 @@ def function_digest(function: Callable[..., Any]) -> str:
 
 def whole(parts: dict[str, str]) -> str:
     """Return one digest of many, by name."""
-    return total(f"{name}={found}".encode() for name, found in sorted(parts.items()))
+    return hashed(f"{name}={found}".encode() for name, found in sorted(parts.items()))
 
 
 class Reads:
@@ -115,8 +114,8 @@ class Reads:
 
     def add(self, name: str, pieces: Iterable[Any]) -> None:
         """Note a part."""
-        found = total(pieces)
-        self.parts[name] = total([self.parts[name].encode(), found.encode()]) if name in self.parts else found
+        found = hashed(pieces)
+        self.parts[name] = hashed([self.parts[name].encode(), found.encode()]) if name in self.parts else found
 
     def mention(self, names: Iterable[str]) -> None:
         """Look at the attributes of these names, of all objects, now and later."""
@@ -335,15 +334,6 @@ class Unseen(Exception):
     """Something cannot be looked into."""
 
 
-def total(pieces: Iterable[Any]) -> str:
-    """128 bits of BLAKE2b over pieces with their lengths."""
-    found = blake2b(digest_size=16)
-    for piece in pieces:
-        found.update(len(piece).to_bytes(8))
-        found.update(piece)
-    return found.hexdigest()
-
-
 def atom(value: Any) -> Iterator[bytes]:
     """What a number or a text is."""
     yield type(value).__name__.encode()
@@ -381,7 +371,7 @@ def shallow(value: Any) -> bool:
 @lru_cache(maxsize=KNOWN_CODES)
 def written(code: CodeType) -> bytes:
     """A digest of what compiled code consists of, found once."""
-    return total(compiled(code)).encode()
+    return hashed(compiled(code)).encode()
 
 
 def slots_of(value: Any) -> dict[str, Any]:

@@ -7,7 +7,6 @@ before they have given the same bits, and is otherwise refused.
 """
 
 import json
-import warnings
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from time import monotonic
@@ -27,7 +26,7 @@ from ..storage.digests import described, digest
 from ..storage.states import canonical, copy_state, nbytes
 from ..support.costs import PART_BYTES
 from ..sweep.journal import Journal, RowRestorers
-from .folder import ANEW, Mark, remove_files
+from .folder import ANEW, Mark, remove_files, warn
 from .identity import function_digest
 from .points import LeafCodec, Named, Point, named, structure_of, text_of
 from .session import DurableStates
@@ -104,7 +103,7 @@ class DurableJournal(Journal):
                 text, *leaves = self._session.read(mark)
                 self._found = Point(**json.loads(text))
             except DamagedState as error:
-                _warn(f"{error}; the sweep goes on from an earlier point, or begins again")
+                warn(f"{error}; the sweep goes on from an earlier point, or begins again")
                 continue
             n = self._structure.num_leaves
             count = 0 if self._found.position is None else n if self._found.sweep == "reverse" else len(leaves)
@@ -131,7 +130,7 @@ class DurableJournal(Journal):
                 actions, begun = chain([Advance(found.position, position)], actions), begun - 1
             position = found.position
         for error in self._session.adopt(saved, self._initial, self._marks):
-            _warn(f"{error}; what was in it is computed again")
+            warn(f"{error}; what was in it is computed again")
         self._rest = Remaining(self._numbered(actions, begun), saved, position, found.left)
 
     def forward(self) -> tuple[Iterator[Action], int | None, list[Any]]:
@@ -239,10 +238,7 @@ class DurableJournal(Journal):
             if not now.pulled:
                 self._check_container(g)
                 now.pulled = digest(g, "resume: a cotangent")
-            if not k and session.answers:
-                session.wait_for_point()
-                self._commit()
-            elif monotonic() >= session.due:
+            if (not k and session.answers()) or monotonic() >= session.due:
                 self._commit()
             return g
 
@@ -298,9 +294,9 @@ class DurableJournal(Journal):
                 last = self._structure.unflatten(self._session.read(mark))
                 return self._again(steps - 1, last) if steps else last, last
             except DamagedState as error:
-                _warn(f"{error}; x_{steps} is computed again")
+                warn(f"{error}; x_{steps} is computed again")
         if not any(mark.kind == "final" for mark in self._marks):
-            _warn(f"Disk: {self._session.path} has lost its file of x_{steps} (*.final), which is computed again")
+            warn(f"Disk: {self._session.path} has lost its file of x_{steps} (*.final), which is computed again")
         last = self._advanced(steps - 1, steps - 1)
         self._now.steps = steps
         self._ends = self._leaves(steps - 1, copy_state(last))
@@ -317,7 +313,7 @@ class DurableJournal(Journal):
         rows = log.read()
         if all(k in rows for k in done):
             return {k: self._kinds.decode(rows[k]) for k in done}
-        _warn(f"Disk: {log.path} has lost rows; the reverse sweep begins again")
+        warn(f"Disk: {log.path} has lost rows; the reverse sweep begins again")
         return None
 
     def _enter(self, sweep: str, done: range, rows: dict[int, list[Any]] | None = None) -> None:
@@ -339,7 +335,7 @@ class DurableJournal(Journal):
         lost = next((k for k in done if k not in rows), None)
         take({k: rows[k] for k in done if lost is None or k < lost})
         if lost is not None:
-            _warn(f"Disk: {log.path} has lost rows from {lost} on; the steps are made again")
+            warn(f"Disk: {log.path} has lost rows from {lost} on; the steps are made again")
             self._advanced(lost, done.stop)
 
     # ------------------------------------------------------------------------------------------------ making again
@@ -374,7 +370,7 @@ class DurableJournal(Journal):
                     break
                 except DamagedState as error:
                     if not error.told:
-                        _warn(f"{error}; x_{index} is computed from an earlier one")
+                        warn(f"{error}; x_{index} is computed from an earlier one")
         for k in range(start, stop):
             x = self._again(k, x)
         return x
@@ -393,7 +389,3 @@ class DurableSession(DurableStates):
     """A session that brings the journal which a sweep goes on by."""
 
     journal = DurableJournal
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, RuntimeWarning, stacklevel=2)

@@ -119,15 +119,9 @@ class DurableStates(DiskSession):
             return False
         return True
 
-    @property
     def answers(self) -> bool:
-        """Whether there is to be a last point, with the result."""
+        """Return whether there is to be a last point, with the result; the one before is written then."""
         return False
-
-    def wait_for_point(self) -> None:
-        """Wait until the last point is written."""
-        if self._committed is not None:
-            self._committed.result()
 
     def commit(self, position: int, leaves: list[Any]) -> None:
         """Make a durable point in the background: with these leaves, which it then owns, all states saved now can be found again."""
@@ -174,7 +168,8 @@ class DurableStates(DiskSession):
 
     def peek(self, index: int) -> Any:
         """A saved state that is not loaded for the schedule: neither counted nor copied, and not to be written into."""
-        self._fetch(index)
+        if isinstance(batch := self._large.get(index), Batch):
+            self._fetch(batch)
         if (packed := self._pool.get(index)) is not None:
             return packed[0].unflatten(packed[1])
         return self._get(index, "read").read()

@@ -268,7 +268,7 @@ def compare(
     CTZ(refill='binomial')            11   88 MB     3,781  6.98x
     """
     pull_cost, record_cost = (
-        amount(cost, "plain steps", where="compare", argument=argument)
+        cost if cost is None else amount(cost, "plain steps", where="compare", argument=argument)
         for argument, cost in (("pull_cost", pull_cost), ("record_cost", record_cost))
     )
     table = compared(steps, state_bytes, schedules, memory, "compare")

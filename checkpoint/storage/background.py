@@ -164,14 +164,13 @@ class DiskSession(PackedSession):
             self._start(self._resident[0])
         return file.nbytes
 
-    def load(self, index: int) -> Any:
-        self._here()
-        if index in self._large:
-            self._fetch(index)
-        return super().load(index)
-
     def _take(self, index: int, file: Any) -> Any:
+        self._here()
         self._reversing = True
+        if isinstance(file, Batch):
+            self._fetch(file)
+            structure, leaves = self._pool.get(index)  # type: ignore[misc]  # it is there now
+            return structure.unflatten(leaves)
         if file.content is not None:
             return copy_state(file.read())
         self.prefetch(index)
@@ -246,14 +245,12 @@ class DiskSession(PackedSession):
         self._batches.update(dict.fromkeys(indices, batch))
         return batch
 
-    def _fetch(self, index: int) -> None:
-        """Take the states that were written together with this one back into main memory, if they are not there."""
-        batch = self._large.get(index)
-        if isinstance(batch, Batch):
-            for other, structure, leaves in batch.read():
-                if self._large.get(other) is batch:
-                    self._pool.add(other, structure, leaves)
-                    del self._large[other]
+    def _fetch(self, batch: Batch) -> None:
+        """Take the states that were written together back into main memory, except those that are there."""
+        for index, structure, leaves in batch.read():
+            if self._large.get(index) is batch:
+                self._pool.add(index, structure, leaves)
+                del self._large[index]
 
     def _start(self, file: File) -> None:
         """Have a state written that may not be yet."""

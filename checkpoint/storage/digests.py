@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from hashlib import blake2b
 from types import CodeType
@@ -15,7 +15,7 @@ import optree
 from .codec import NAMESPACE
 from .states import raw
 
-__all__ = ["checksum", "compiled", "described", "digest", "summed"]
+__all__ = ["checksum", "compiled", "described", "digest", "hashed", "summed"]
 
 PLAIN = (float, int, bool, complex, str, bytes, type(None), np.generic)
 PART = 1 << 20
@@ -34,8 +34,13 @@ def checksum(state: Any) -> int:
 def digest(value: Any, what: str) -> str:
     """Return 128 bits of BLAKE2b, in hexadecimal, of a value: the same in every process. Errors begin with `what`.
     A function counts by its source, or else by its qualified name and compiled code, without what it closes over."""
+    return hashed(_pieces(value, what))
+
+
+def hashed(pieces: Iterable[Any]) -> str:
+    """Return 128 bits of BLAKE2b over pieces with their lengths, in hexadecimal."""
     total = blake2b(digest_size=16)
-    for piece in _pieces(value, what):
+    for piece in pieces:
         total.update(len(piece).to_bytes(8))
         total.update(piece)
     return total.hexdigest()

@@ -2,10 +2,9 @@
 
 import os
 from dataclasses import dataclass
-from math import inf
 from pathlib import Path
 
-from ..support.checks import flag, folder_path, whole_number
+from ..support.checks import amount, flag, folder_path, whole_number
 from ..support.costs import WRITE_QUEUE
 from .storage import Session, Storage
 
@@ -88,8 +87,7 @@ class Disk(Storage):
             object.__setattr__(self, "queue", whole_number(self.queue, where="Disk", argument="queue", least=1, hint=hint))
         if flag(self.resume, where="Disk", argument="resume") and self.path is None:
             raise ValueError("Disk: resume=True needs a path: the folder to go on from, one for each sweep")
-        if type(self.every) is bool or not issubclass(type(self.every), int | float) or not 0 <= self.every < inf:
-            raise ValueError(f"Disk: every must be a number of seconds, not negative and finite, got {self.every!r}")
+        amount(self.every, "seconds", where="Disk", argument="every")
         if flag(self.shared, where="Disk", argument="shared") and not self.resume:
             raise ValueError("Disk: shared goes with resume=True; without it, every sweep makes a folder of its own in path")
 

@@ -42,19 +42,15 @@ class Job:
         """Return whether it is done, or has failed."""
         return self._ended
 
-    def wait(self, timeout: float | None = None) -> None:
-        """Return when it is done, or has failed, or the time (in seconds) is over."""
-        if not self._ended and self._gate.acquire(timeout=WORKER_WAIT_SECONDS if timeout is None else timeout):
-            self._gate.release()
+    def wait(self) -> None:
+        """Return when it is done, or has failed."""
         while not self._ended:
-            if timeout is not None:
-                raise TimeoutError
             if self._gate.acquire(timeout=WORKER_WAIT_SECONDS):
                 self._gate.release()
 
-    def result(self, timeout: float | None = None) -> Any:
+    def result(self) -> Any:
         """Wait, and return the result, or raise the error."""
-        self.wait(timeout)
+        self.wait()
         if self._error is not None:
             raise self._error
         return self._value

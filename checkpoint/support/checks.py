@@ -11,16 +11,14 @@ from dualad.support.checks import flag, whole_number
 __all__ = ["amount", "check_until", "flag", "folder_path", "refused", "too_many", "truth", "whole_number"]
 
 
-def amount(value: Any, of: str, *, where: str, argument: str) -> float | None:
-    """Return a number of seconds, or of whatever it is `of`: finite and not negative; None as it is."""
-    if value is None:
-        return None
+def amount(value: Any, of: str, *, where: str, argument: str) -> float:
+    """Return a number of seconds, or of whatever it is `of`: finite and not negative."""
     try:
-        number = float(value)
+        number = math.nan if type(value) is bool else float(value)
     except (TypeError, ValueError):
         raise TypeError(f"{where}: {argument} must be a number of {of}, got {value!r}") from None
     if not (math.isfinite(number) and number >= 0):
-        raise ValueError(f"{where}: {argument} must be finite and not negative, got {value!r}")
+        raise ValueError(f"{where}: {argument} must be a number of {of}, finite and not negative, got {value!r}")
     return number
 
 

@@ -1,6 +1,5 @@
 """From a budget to a schedule: how much memory there is, and what a step and a write to disk cost."""
 
-from functools import partial
 from numbers import Number
 from typing import Any, NamedTuple
 
@@ -127,11 +126,10 @@ def plan(
     if steps is not None:
         steps = whole_number(steps, where="plan", argument="steps", least=0, hint="give the length of the chain, or None")
     size, budget = max(state_size(state_bytes, "plan"), 1), parse_bytes(memory, "plan", "memory")
-    time = partial(amount, of="seconds", where="plan")
-    step, save = time(step_seconds, argument="step_seconds"), time(save_seconds, argument="save_seconds")
+    given = {"step_seconds": step_seconds, "save_seconds": save_seconds, "call_seconds": call_seconds}
+    step, save, call = (value if value is None else amount(value, "seconds", where="plan", argument=name) for name, value in given.items())
     if save is not None and (step is None or steps is None):
         raise TypeError("plan: save_seconds, with which the disk may be used, needs step_seconds and steps too")
-    call = time(call_seconds, argument="call_seconds")
     if call is not None:
         return _in_blocks(steps, size, budget, step, save, call)
     slots = max(budget - SWEEP_STATES * size, 0) // (size + around(size))

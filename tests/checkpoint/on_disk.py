@@ -5,6 +5,6 @@ def written(session):
     """Have the thread write everything, and keep nothing in main memory."""
     for file in session._large.values():
         session._start(file)
-        file.written.result(timeout=10)
+        file.written.result()
         file.content = None
     session._resident.clear()

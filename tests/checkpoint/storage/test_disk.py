@@ -347,7 +347,7 @@ def test_a_damaged_batch_is_named(small, tmp_path):
     for k in range(20):
         small.save(k, 1.0 * k)
     for file in tuple(small._writing):
-        file.written.result(timeout=10)
+        file.written.result()
     for file in tmp_path.glob("*/*.batch"):
         file.write_bytes(b"nothing")
     with pytest.raises(DamagedState, match=r"cannot be read back from .*\.batch"):
