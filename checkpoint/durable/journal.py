@@ -25,7 +25,7 @@ from ..storage.codec import NAMESPACE
 from ..storage.digests import described, digest
 from ..storage.states import canonical, copy_state, nbytes
 from ..support.costs import PART_BYTES
-from ..sweep.journal import Journal, RowRestorers
+from ..sweep.sweep import RowRestorers
 from .folder import ANEW, Mark, remove_files, warn
 from .identity import function_digest
 from .points import LeafCodec, Named, Point, named, structure_of, text_of
@@ -34,8 +34,8 @@ from .session import DurableStates
 __all__ = ["DurableJournal", "DurableSession"]
 
 
-class DurableJournal(Journal):
-    """Finds how far an earlier process came with the same call, and writes down how far this one comes; see `Journal`.
+class DurableJournal:
+    """Finds how far an earlier process came with the same call, and writes down how far this one comes.
     `token`: pytree that identifies the call further; a `Named` one tells which part differs."""
 
     def __init__(

@@ -182,7 +182,7 @@ class DurableStates(DiskSession):
             self._adopt(index, None, 0, True)
 
     def finish(self) -> None:
-        """Remove all files: the sweep is done. See `Session.finish`."""
+        """Remove all files: the sweep is done."""
         if self._folder is not None:
             self._opened().finished = True
         self.clear()

@@ -14,7 +14,7 @@ from dualad.core.levels import root
 from dualad.core.traced import Traced
 
 from ..reverse.tape import owner_of
-from .leaves import was_written
+from .entry import was_written
 
 __all__ = ["Aliases", "memory_of", "sharing"]
 

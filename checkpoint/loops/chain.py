@@ -28,13 +28,13 @@ from dualad.support.hints import X
 from ..reverse.tape import Tape, Var, make_var
 from ..schedules import Schedule
 from ..storage import Storage
-from ..support.checks import check_until, flag, whole_number
+from ..support.checks import check_until, flags, whole_number
 from ..sweep.stats import Stats, filled_stats
 from ..sweep.sweep import check_saved
 from .eager import run, warn_of_result
-from .leaves import is_floating, one_level_down
+from .entry import one_level_down
 from .recorded import record
-from .spec import BY_ZEROS, IN_MEMORY, Loop, StepSpec
+from .spec import BY_ZEROS, IN_MEMORY, Loop, StepSpec, is_floating
 
 __all__ = ["Options", "chain"]
 
@@ -203,10 +203,7 @@ def chain(
         if until is not None:
             check_function(until, "chain: until")
         max_steps = check_until(until, max_steps, "chain")
-        outputs = flag(outputs, where="chain", argument="outputs")
-        check = flag(check, where="chain", argument="check")
-        check_finite = flag(check_finite, where="chain", argument="check_finite")
-        progress = flag(progress, where="chain", argument="progress")
+        outputs, check, check_finite, progress = flags("chain", outputs=outputs, check=check, check_finite=check_finite, progress=progress)
         if stats is not None:
             filled_stats(stats, "chain")
         steps = known_length(steps, layers, inputs, until)

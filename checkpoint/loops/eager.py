@@ -6,20 +6,25 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+import optree
+
 from dualad.core.dispatch import highest, primal
+from dualad.core.traced import Traced
+from dualad.forward.dual import Dual
+from dualad.rules.memory import writable
 from dualad.support.progress import Bar
 from dualad.support.repeated import repeated
 from dualad.verbs.explain_nan import warn_not_finite
 
 from ..storage.states import copy_state
-from ..support.checks import too_many
+from ..support.checks import too_many, truth
 from ..sweep.stats import fill
-from .leaves import lifted, on_primals
 from .rows import Stacked
 from .snapshot import Snapshot, not_repeatable
-from .spec import Loop, StepSpec
+from .spec import Loop, StepSpec, is_floating
 
-__all__ = ["run", "warn_of_result"]
+__all__ = ["lifted", "on_primals", "run", "warn_of_result"]
 
 
 def run(spec: StepSpec, top: Any, loop: Loop) -> Any:
@@ -57,6 +62,36 @@ def run(spec: StepSpec, top: Any, loop: Loop) -> Any:
         spec.check_closure(leaves, spec.levels)
         x = spec.tree(leaves)
     return (x, outs.tree(outs.arrays())) if spec.outputs else x
+
+
+def on_primals(until: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """Return the predicate as a function of plain values; where the chain stands in code that jit traces, one that needs them raises."""
+
+    if until is None:
+        return None
+
+    def asked(k: int, state: Any) -> bool:
+        state = optree.tree_map(primal, state)
+        try:
+            return truth(until(k, state), where="chain", k=k)
+        except TypeError:
+            traced = [leaf.level for leaf in optree.tree_leaves(state) if isinstance(leaf, Traced)]
+            if not traced or traced[0].refusal is None:
+                raise
+            raise traced[0].refuse(
+                "chain: until(k, state) asks for values of a state that jit traces, so the number of steps would depend on the data. "
+                "Call the chain outside of jit, chain(jit(step), state, until=until), which is compiled by itself; or make steps=N, and "
+                "keep the state when it has ended: np.where(ended, state, new)"
+            ) from None
+
+    return asked
+
+
+def lifted(leaves: list[Any], top: Any) -> list[Any]:
+    """Return leaves with arrays as Duals of the level of `top`, if that is one: a step may write values of that level into them."""
+    if type(top) is not Dual:
+        return leaves
+    return [writable(leaf, top) if type(leaf) is np.ndarray and is_floating(leaf) else leaf for leaf in leaves]
 
 
 def told(once: Callable[..., Any], level: Any) -> Callable[..., Any]:

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 from weakref import ref
 
+import numpy as np
 import optree
 
 from dualad.core.dispatch import highest
-from dualad.core.levels import Level
+from dualad.core.levels import Level, Owner
+from dualad.core.traced import Traced
 from dualad.forward.dual import make_dual
 from dualad.forward.seeding import pack_leaf, scalar_kinds, split_value
 from dualad.support.byte_sizes import format_bytes, parse_bytes
 from dualad.support.forks import lock_of
 
 from ..reverse.entries import Adjoints, Entry, Part, place_of
-from ..reverse.tape import Tape, make_var
+from ..reverse.tape import Tape, Var, make_var
 from ..schedules import Schedule
 from ..storage.pool import slot_bytes
 from ..storage.states import nbytes
 from ..support.costs import CHAIN_STATES, COUNTED_STATE_BYTES, PACKED_ROW_BYTES, SWEEP_BYTES, SWEEP_STATES
-from ..sweep.journal import RowRestorers
 from ..sweep.plan import plan
-from .eager import run
-from .leaves import is_floating, lifted, one_level_down, read_only
+from ..sweep.sweep import RowRestorers
+from .eager import lifted, run
 from .snapshot import Snapshot, not_repeatable
-from .spec import Loop, StepSpec
+from .spec import Loop, StepSpec, is_floating
 
-__all__ = ["ChainEntry", "Lowered", "overhead_bytes", "planned", "record_chain", "unowned"]
+__all__ = ["ChainEntry", "Lowered", "one_level_down", "overhead_bytes", "planned", "record_chain", "unowned", "was_written"]
 
 
 def record_chain(entry: ChainEntry, tape: Tape, leaves: list[Any], outs: list[Any], tree_of_outs: Callable[..., Any]) -> Any:
@@ -45,6 +46,36 @@ def unowned(method: Any) -> Callable[..., Any]:
     An entry hands such functions to its sweep: a cycle of the two would keep their arrays until Python's collector comes."""
     function, owner = method.__func__, ref(method.__self__)
     return lambda *args: function(owner(), *args)
+
+
+def one_level_down(leaves: Iterable[Any], tape: Tape) -> tuple[list[Any], list[Any]]:
+    """Return the values of the leaves as the step sees them, and their nodes on the tape (None for constants)."""
+    values, nodes = [], []
+    for leaf in leaves:
+        value, node = leaf, None
+        if type(leaf) is Var and leaf.level is tape:
+            value = leaf._refresh().primal
+            if type(value) is float and not tape.weak:
+                value = np.float64(value)
+            node = leaf.node
+        values.append(value)
+        nodes.append(node)
+    return values, nodes
+
+
+def read_only(leaf: Any) -> Any:
+    """Return a copy of a parameter that its owner cannot change, nor a step: both sweeps must see the same one."""
+    if issubclass(type(leaf), np.ndarray) and not isinstance(leaf, np.memmap):
+        leaf = leaf.copy()
+        leaf.flags.writeable = False
+    elif isinstance(leaf, Traced) and np.ndim(leaf):
+        leaf = np.copy(leaf)
+    return leaf
+
+
+def was_written(leaf: Any) -> bool:
+    """Return whether a traced array, which cannot be read-only, was written into."""
+    return isinstance(leaf, Traced) and type(leaf.alias) is Owner
 
 
 class Lowered:

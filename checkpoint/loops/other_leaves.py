@@ -18,8 +18,7 @@ from dualad.core.levels import Level
 from dualad.jit.arguments import exact, positional_names
 from dualad.jit.jit import Jit, jit
 
-from .leaves import differs, is_floating, is_number
-from .spec import StepSpec, kept
+from .spec import StepSpec, differs, is_floating, is_number, kept
 from .tangents import NotCompiled, TangentSplit, join_tangents, split_tangents, stand_in
 
 __all__ = ["OtherChain", "with_tangents", "without_statics"]

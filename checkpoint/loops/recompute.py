@@ -19,8 +19,9 @@ from dualad.support.repeated import repeated
 from ..reverse.entries import Adjoints, Entry, Part, place_of
 from ..reverse.tape import Tape, Var, make_var
 from .aliasing import memory_of, sharing
-from .leaves import check_levels, is_floating, levels_of, one_level_down, refuse_opaque, was_written
+from .entry import one_level_down, was_written
 from .snapshot import Snapshot
+from .spec import check_levels, is_floating, levels_of, refuse_opaque
 
 __all__ = ["checkpoint"]
 

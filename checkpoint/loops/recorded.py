@@ -28,8 +28,8 @@ from ..support.costs import COUNTED_STATE_BYTES
 from ..sweep.stats import filled_stats
 from ..sweep.sweep import Sweep
 from .aliasing import Aliases
-from .entry import ChainEntry, Lowered, planned, record_chain, unowned
-from .leaves import added, on_primals, one_level_down, was_written
+from .eager import on_primals
+from .entry import ChainEntry, Lowered, one_level_down, planned, record_chain, unowned, was_written
 from .rows import Rows, Stacked
 from .snapshot import Snapshot, not_repeatable
 from .spec import BY_ZEROS, Loop, StepSpec, row_of
@@ -82,7 +82,7 @@ class EagerEntry(ChainEntry):
 
     def __init__(self, given: Lowered, steps: int | None, exact: bool, traced_step: int = -1, lossy: bool = False) -> None:
         super().__init__(given)
-        self.flat, self.steps = self.spec.flat_step(), steps
+        self.flat, self.call, self.steps = self.spec.flat_step(), self.spec.calls(given.arguments, given.inputs), steps
         self.exact, self.traced_step, self.lossy, self.tried, self.first = exact, traced_step, lossy, False, True
         self.standing = False  # whether steps return what stands for an array, as arrays that adapted code fills
         self.leaks = False  # whether a step keeps a value elsewhere than in its results: in the first sweep all are then traced
@@ -134,15 +134,15 @@ class EagerEntry(ChainEntry):
     def advance_watched(self, k: int, x: Any) -> Any:
         """Evaluate step k; in the first sweep also try step 0, keep what the steps put out, and see to it that no two leaves are one."""
         spec, given, aliases = self.spec, self.given, self.aliases
-        if not k:
+        if not (k or self.tried) and self.first:
             self.try_first(x)
         if k == self.traced_step or (self.first and self.leaks):
             return self.record_step(k, x)[0]
         handed: list[Any] = []
-        if aliases.before(k):
+        if aliases.watching and aliases.before(k):
             handed = aliases.guard(k, spec.flatten(x))
             x = spec.tree(handed)
-        result: Any = spec.calls(given.arguments, given.inputs)(k, x)
+        result: Any = self.call(k, x)
         self.standing = self.standing or not STANDING.keys().isdisjoint(map(type, optree.tree_leaves(result)))
         x, out = optree.tree_map(pack_leaf, result) if self.standing else result
         if handed:
@@ -168,10 +168,9 @@ class EagerEntry(ChainEntry):
         error.add_note(f"chain: in step {k}")
 
     def try_first(self, x: Any) -> None:
-        """Try step 0 in the first sweep, once."""
-        if self.first and not self.tried:
-            tape = self.try_step(x)[0][0]
-            self.leaks, self.tried = is_held(tape), True
+        """Try step 0 in the first sweep."""
+        tape = self.try_step(x)[0][0]
+        self.leaks, self.tried = is_held(tape), True
 
     def try_step(self, x: Any) -> tuple[Recorded, Any]:
         """Record step 0 before the first sweep; return the record and the out. What cannot be differentiated fails before a long run,
@@ -230,7 +229,7 @@ class EagerEntry(ChainEntry):
         with StepTape(given.nan_safe, given.weak) as tape:
             nodes = [*tape.variables(state, spec.floating)]
             params, arguments, row = given.params, given.arguments, list[Any]()
-            handed = state.copy() if first and self.aliases.before(k) else []
+            handed = state.copy() if first and self.aliases.watching and self.aliases.before(k) else []
             if given.active:
                 params = params.copy()
                 nodes += tape.variables(params, given.active)
@@ -278,7 +277,7 @@ class EagerEntry(ChainEntry):
         """Evaluate step k as `advance` does, and return x_{k+1} with the pullback of the step."""
         spec, leaves = self.spec, self.spec.flatten(x)
         try:
-            if not k:
+            if not (k or self.tried) and self.first:
                 self.try_first(x)
             recorded, final, out = self.record(k, leaves, first=True)
         except Exception as error:
@@ -378,6 +377,16 @@ class EagerEntry(ChainEntry):
         for k, shares in rows.items():
             for column, share in zip(self.rows, shares, strict=True):
                 column.put(k, share)
+
+
+def added(total: Any, share: Any) -> Any:
+    """Return a sum over the steps; the total is this sweep's own and takes the share in place."""
+    if total is None:
+        return share.copy() if type(share) is np.ndarray else share
+    if type(total) is np.ndarray is type(share):
+        total += share
+        return total
+    return total + share
 
 
 UNKNOWN = Snapshot(-1, ())

@@ -11,7 +11,7 @@ from dualad.core.dispatch import dtype_of
 from dualad.core.traced import Traced
 from dualad.forward.seeding import FLOAT, pack_leaf
 
-from .leaves import described
+from .spec import described
 
 __all__ = ["Rows", "Stacked"]
 

@@ -1,35 +1,54 @@
-"""The step of a chain, from leaves to leaves, and the leaves that it is given: what each of them must stay."""
+"""The step of a chain, from leaves to leaves, and the leaves that it is given: what each must stay, and from which level it comes."""
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import optree
 
-from dualad.core.dispatch import apply
+from dualad.core.conversions import STANDING
+from dualad.core.dispatch import apply, dtype_of
 from dualad.core.traced import Traced, example_of
-from dualad.forward.dual import Dual
-from dualad.forward.seeding import pack_leaf
+from dualad.forward.dual import Dual, make_dual
+from dualad.forward.seeding import FLOAT, pack_leaf
 from dualad.rules.indexing import getitem
 
 from ..reverse.tape import Var
 from ..schedules import CTZ, Schedule
 from ..storage import Memory, Storage
+from ..storage.codec import NAMESPACE
 from ..storage.states import copy_state
 from ..support.checks import refused
 from ..support.costs import KEPT_STEPS
 from ..sweep.stats import Stats
-from .leaves import NUMBER, Kind, check_levels, described, differs, flattening, is_floating, kind_of, levels_of, refuse_opaque
 
-__all__ = ["BY_ZEROS", "IN_MEMORY", "FlatStep", "Loop", "StepSpec", "kept"]
+__all__ = [
+    "BY_ZEROS",
+    "IN_MEMORY",
+    "FlatStep",
+    "Loop",
+    "StepSpec",
+    "check_levels",
+    "described",
+    "differs",
+    "is_floating",
+    "is_number",
+    "kept",
+    "levels_of",
+    "parts_in",
+    "refuse_opaque",
+    "row_of",
+]
 
 #: ``(k, leaves, row, params) -> (leaves, out)``: a step of the leaves of its state, one row of inputs and all of its parameters; what
 #: it gives is checked. `out` is None without outputs
 FlatStep: TypeAlias = Callable[[Any, list[Any], list[Any], Sequence[Any]], tuple[list[Any], Any]]
-
+Kind: TypeAlias = tuple[Any, Any]  # the shape and dtype that a leaf must keep
 
 IN_MEMORY, BY_ZEROS = Memory(), CTZ()  # where no storage and no schedule is given
 
@@ -73,8 +92,9 @@ class StepSpec:
         self.floating: list[int] = []
         self.kinds: list[Kind] = []
         for i, leaf in enumerate(self.state):
-            self.kinds.append(kind_of(leaf))
-            if is_floating(leaf):
+            shape, dtype = kind = kind_of(leaf)
+            self.kinds.append(kind)
+            if shape is not None and dtype.kind in "fc":
                 self.floating.append(i)
         self.flatten, self.tree = flattening(state, self.state_structure)
         self.arguments = flattening(params, self.params_structure)[1]
@@ -242,6 +262,9 @@ def row_of(inputs: list[Any], k: Any) -> list[Any]:
     return [apply(getitem, (leaf, k), {}) if isinstance(leaf, Traced) else leaf[k] for leaf in inputs] if inputs else inputs
 
 
+# --- leaves -----------------------------------------------------------------------------------------------------------------
+
+
 def taken_apart(tree: Any, name: str) -> tuple[list[Any], optree.PyTreeSpec]:
     """Return the leaves and the structure of what a chain is given; a leaf whose derivative would vanish raises."""
     if tree is None or (type(tree) is tuple and not tree):
@@ -261,3 +284,165 @@ def path_of(tree: Any, name: str, i: int) -> str:
 
 SIMPLE = {float, int, complex, bool, Dual, Var}
 NOTHING, EMPTY = optree.tree_structure(None), optree.tree_structure(())  # type: ignore[arg-type]
+
+
+def rebuild(level: Any, parts: Any) -> Any:
+    value, tangent = parts
+    return make_dual(value, tangent, level)
+
+
+def parts_of_dual(dual: Any) -> Any:
+    return (dual._refresh().primal, dual.tangent), dual.level
+
+
+# a Dual in a state is written to disk, and fingerprinted, as what it is made of
+optree.register_pytree_node(Dual, parts_of_dual, rebuild, namespace=NAMESPACE)
+
+
+def flattening(example: Any, structure: optree.PyTreeSpec) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """Return the functions that take trees like `example` apart (None for another structure) and put them together.
+    Single leaves and plain tuples of leaves, the states of small systems, do without optree's general ones."""
+
+    def flatten(tree: Any) -> list[Any] | None:
+        leaves, found = optree.tree_flatten(tree)
+        return leaves if found == structure else None
+
+    if structure.is_leaf():
+        return (lambda tree: [tree] if type(tree) in LEAF_TYPES else flatten(tree)), lambda leaves: leaves[0]
+    if type(example) is tuple and structure.num_leaves == len(example) == structure.num_nodes - 1:
+        count = len(example)
+
+        def flatten_tuple(tree: Any) -> list[Any] | None:
+            if type(tree) is tuple and len(tree) == count and all(map(LEAF_TYPES.__contains__, map(type, tree))):
+                return list(tree)
+            return flatten(tree)
+
+        return flatten_tuple, tuple
+    return flatten, lambda leaves: optree.tree_unflatten(structure, leaves)
+
+
+LEAF_TYPES = (float, np.ndarray, np.float64, Dual, Var)
+
+
+def check_levels(leaves: Iterable[Any], levels: set[Any], where: str, example: str = "") -> None:
+    """Raise where a result is of a level that did not come in through the arguments."""
+    if not levels_of(leaves) <= levels:
+        raise TypeError(
+            f"{where} uses a traced value that is not among its arguments (it closes over it), so its gradient would be "
+            f"lost: pass it as a parameter{example}"
+        )
+
+
+def levels_of(values: Iterable[Any]) -> set[Any]:
+    """Return the levels of traced values, and of what they are made of."""
+    levels = set()
+    for value in values:
+        for part in parts_in(value) if isinstance(value, Traced) else ():
+            levels.add(part.level)
+    return levels
+
+
+def parts_in(value: Any) -> list[Traced]:
+    """Return the traced values that a value consists of."""
+    parts, waiting = [], [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Traced):
+            parts.append(part)
+            waiting += [part.primal if part.alias is None else part._refresh().primal, part.payload]
+    return parts
+
+
+def is_floating(leaf: Any) -> bool:
+    return issubclass(type(leaf), float | complex) or getattr(leaf, "dtype", INTEGER).kind in "fc"
+
+
+INTEGER, NUMBER = np.dtype(int), ((), FLOAT)
+NUMBERS = float | int | complex | np.ndarray | np.generic | Traced
+
+
+def is_number(leaf: Any) -> bool:
+    """Return whether a leaf is a number or an array, which compiled code takes, and no flag."""
+    return issubclass(type(leaf), NUMBERS) and type(leaf) is not bool
+
+
+def kind_of(leaf: Any) -> Kind:
+    """Return the shape and dtype that a leaf must keep; for what is no number, None and the object that it must stay."""
+    value = leaf.primal if type(leaf) is Var or type(leaf) is Dual else leaf
+    if type(value) is float:
+        return NUMBER
+    if issubclass(type(value), int | complex | np.ndarray | np.generic | Traced):
+        shape, dtype = getattr(value, "shape", ()), dtype_of(value)
+        return NUMBER if shape == () and dtype is FLOAT else (shape, dtype)
+    return None, leaf
+
+
+def differs(leaf: Any, kind: Kind) -> bool:
+    """Return whether a leaf has another shape or dtype than it must keep, or, of what is no number, is another object; of what only
+    stands for an array True, too."""
+    value = leaf
+    if type(leaf) is Var:
+        value = leaf.primal if leaf.alias is None else leaf._refresh().primal
+    if type(value) is float:
+        return kind is not NUMBER
+    if type(value) is np.ndarray:
+        return kind != (value.shape, value.dtype)
+    if kind[0] is None:
+        return not (leaf is kind[1] or (isinstance(leaf, str | bytes) and type(leaf) is type(kind[1]) and leaf == kind[1]))
+    return type(leaf) in STANDING or kind_of(leaf) != kind
+
+
+def described(leaf: Any) -> str:
+    """Return what a leaf is, for errors."""
+    shape, dtype = kind_of(leaf)
+    if shape is None:
+        return f"{leaf!r}" if isinstance(leaf, str | bytes) else f"an object of type {type(leaf).__name__}"
+    return f"{dtype} of shape {shape}"
+
+
+def is_iterator(leaf: Any) -> bool:
+    """Return whether calls change an object, so that no sweep can be repeated; NumPy's generators are not imported to ask."""
+    numpy, python = sys.modules.get("numpy.random"), sys.modules.get("random")
+    return (
+        isinstance(leaf, Iterator)
+        or (numpy is not None and isinstance(leaf, numpy.Generator | numpy.RandomState))
+        or (python is not None and isinstance(leaf, python.Random))
+    )
+
+
+def refuse_opaque(leaf: Any, path: Callable[[], str], where: str) -> None:
+    """Raise for a leaf of a chain's or function's arguments whose derivative would vanish; `path` returns its name.
+    What is no number (texts, settings) is handed on and has no derivative, so it may not hold anything that needs one."""
+    dtype: Any = getattr(leaf, "dtype", None)
+    if issubclass(type(leaf), str | bytes | int | float | complex | Traced | type(None)):
+        return
+    if issubclass(type(leaf), np.ndarray | np.generic):
+        if dtype.hasobject or (dtype.names is not None and where == "state"):
+            raise TypeError(f"{path()} has dtype {dtype}, which has no derivative: give arrays of numbers, one for each field (a dict)")
+        return
+    if where == "state" and is_iterator(leaf):
+        raise TypeError(
+            f"{path()} is a {type(leaf).__name__}, which changes when it is used, so that steps could not be evaluated again: make the "
+            f"numbers before and pass them with inputs=, or make a generator in the step, from k (np.random.default_rng([seed, k]))"
+        )
+    inside = sorted(
+        name for name, part in parts_of(leaf) if isinstance(part, Traced) or (where == "state" and issubclass(type(part), np.ndarray))
+    )
+    if inside:
+        raise TypeError(
+            f"{path()} is of type {type(leaf).__name__}, which is not known as a container, so that the derivatives of what it holds "
+            f"({', '.join(inside)}) would be lost: use a tuple, list, dict or named tuple, or register it (a dataclass with "
+            f"dualad.register_dataclass)"
+        )
+
+
+def parts_of(leaf: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the names and leaves of what an object holds in its attributes, as far as they can be read."""
+    try:
+        slots = [name for kind in type(leaf).__mro__ for name in np.atleast_1d(getattr(kind, "__slots__", ())).tolist()]
+        held = {**getattr(leaf, "__dict__", {}), **{name: getattr(leaf, name) for name in slots if hasattr(leaf, name)}}
+    except Exception:  # an object that answers every question with an error
+        return
+    for name, value in held.items():
+        for part in optree.tree_leaves(value) if not callable(value) else ():
+            yield name, part

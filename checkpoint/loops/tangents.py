@@ -12,7 +12,7 @@ from dualad.core.levels import Level
 from dualad.core.traced import Traced
 from dualad.forward.dual import Dual, make_dual
 
-from .leaves import parts_in
+from .spec import parts_in
 
 __all__ = ["NotCompiled", "TangentSplit", "has_tangent", "join_tangents", "levels_without_tapes", "split_tangents", "stand_in"]
 

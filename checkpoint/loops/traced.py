@@ -36,9 +36,8 @@ from dualad.support.costs import KEPT_VARIANTS
 from ..support.checks import too_many, truth
 from ..support.costs import MET_BYTES, TRACED_STATES_BYTES
 from ..sweep.stats import fill
-from .leaves import is_number
 from .segments import as_kind
-from .spec import FlatStep, Loop, StepSpec, kept
+from .spec import FlatStep, Loop, StepSpec, is_number, kept
 
 __all__ = ["traced_loop"]
 

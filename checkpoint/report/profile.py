@@ -14,7 +14,7 @@ from dualad.support.callers import trimmed
 from dualad.support.measured import measured as bytes_taken
 
 from ..loops.chain import chain
-from ..loops.leaves import is_floating
+from ..loops.spec import is_floating
 from ..reverse.verbs import vjp
 from ..schedules import Schedule
 from ..storage import Memory, Storage

@@ -59,7 +59,7 @@ def _canonical_leaf(leaf: Any) -> Any:
 
 def has_arrays(state: Any) -> bool:
     """Return whether any leaf of a state is an ndarray, so that its layout matters."""
-    return any(issubclass(type(leaf), np.ndarray) for leaf in optree.tree_leaves(state))
+    return type(state) not in ATOMS and any(issubclass(type(leaf), np.ndarray) for leaf in optree.tree_leaves(state))
 
 
 def nbytes(state: Any) -> int:

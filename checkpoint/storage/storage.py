@@ -37,7 +37,8 @@ class Session(ABC):
     due : float
         When the next durable point is to be made, on the clock of `time.monotonic`; never, of what does not outlive the process.
     journal : callable or None
-        Of states that outlive the process: what makes the sweep's `checkpoint.sweep.journal.Journal`, with the same arguments.
+        Of states that outlive the process: what makes the journal by which a sweep goes on, of the session, x_0, the step, the token, the
+        schedule, the predicate and the restorers of `Sweep`; see `checkpoint.durable.journal.DurableJournal`.
     """
 
     saves: int = 0
@@ -90,7 +91,7 @@ class Session(ABC):
         """Free everything; the counts stay. May be called twice."""
 
     def finish(self) -> None:
-        """Hear that the sweep is done, and free everything for good, also what outlives the process."""
+        """Hear that a sweep with a journal is done, and free everything for good, also what outlives the process."""
         self.clear()
 
     def prefetch(self, index: int) -> None:  # noqa: B027  (a hint)

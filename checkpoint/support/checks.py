@@ -6,9 +6,9 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from dualad.support.checks import flag, whole_number
+from dualad.support.checks import flag, flags, whole_number
 
-__all__ = ["amount", "check_until", "flag", "folder_path", "refused", "too_many", "truth", "whole_number"]
+__all__ = ["amount", "check_until", "flag", "flags", "folder_path", "refused", "too_many", "truth", "whole_number"]
 
 
 def amount(value: Any, of: str, *, where: str, argument: str) -> float:

@@ -10,7 +10,6 @@ from ..schedules.actions import Action, Advance, Drop, Load, Record, Reverse, Sa
 from ..storage import DamagedState
 from ..storage.states import canonical, has_arrays
 from ..storage.storage import Session
-from .journal import Journal
 
 __all__ = ["Player", "Pull", "Recorder", "Step", "misplaced"]
 
@@ -26,7 +25,7 @@ class Player:
     def __init__(self, session: Session, initial: Any, again: Step, record: Recorder | None) -> None:
         self._session, self._initial, self._again, self.record = session, initial, again, record
         self.pullbacks: dict[int, Callable[[Any], Any]] = {}
-        self.watch: Journal | None = None  # which is told a working state when that is due
+        self.journal: Any = None  # of a durable storage: it is told a working state when that is due
         self.arrays = has_arrays(initial)
         self.advances = self.pulls = self.peak_states = self.peak_bytes = 0
         self._pullback_bytes = 0
@@ -45,8 +44,8 @@ class Player:
         """Execute actions from x = x_at to x_goal; return the working state and the cotangent.
         With a pull, the `left` first steps are reversed (goal None). ``step.many(start, stop, x) -> x_stop``, if present, makes all
         steps of an action."""
-        session, arrays, watch, many = self._session, self.arrays, self.watch, getattr(step, "many", None)
-        save, load, drop, pullbacks = session.save, self.load, session.drop, self.pullbacks
+        session, arrays, journal, many = self._session, self.arrays, self.journal, getattr(step, "many", None)
+        save, load, drop, pullbacks = session.save, session.load, session.drop, self.pullbacks
         position = at  # None while there is no working state
         advances = pulls = 0
         try:
@@ -62,7 +61,10 @@ class Player:
                     x = position = None
                 elif kind is Load:
                     position = action[0]
-                    x = load(position)
+                    try:
+                        x = load(position)
+                    except DamagedState as error:
+                        x = self.made_again(position, error)
                 elif kind is Advance:
                     start, stop = action  # type: ignore[misc]
                     if start != position:
@@ -70,17 +72,17 @@ class Player:
                     advances += stop - start
                     if many is not None:
                         x, start = many(start, stop, canonical(x)), stop
-                        if watch is not None and session.due <= monotonic():
-                            watch.at(stop, x)
+                        if journal is not None and session.due <= monotonic():
+                            journal.at(stop, x)
                     elif not start and not arrays:  # a number may become an array in the first step
                         x = step(0, x)
                         start = 1
                         arrays = self.arrays = has_arrays(x)
-                    if watch is not None:
+                    if journal is not None:
                         for k in range(start, stop):
                             x = step(k, canonical(x) if arrays else x)
                             if session.due <= monotonic():
-                                watch.at(k + 1, x)
+                                journal.at(k + 1, x)
                     elif arrays:
                         for k in range(start, stop):
                             x = step(k, canonical(x))
@@ -113,14 +115,11 @@ class Player:
             self.pulls += pulls
         return x, g
 
-    def load(self, index: int) -> Any:
-        """Load x_index. If it cannot be read back, compute it again from the newest state before it that can be."""
+    def made_again(self, index: int, error: DamagedState) -> Any:
+        """Compute x_index, which cannot be read back, again from the newest state before it that can be."""
         session = self._session
-        try:
-            return session.load(index)
-        except DamagedState as error:
-            if not error.told:
-                warnings.warn(f"{error}; x_{index} is computed again", RuntimeWarning, stacklevel=5)
+        if not error.told:
+            warnings.warn(f"{error}; x_{index} is computed again", RuntimeWarning, stacklevel=5)
         session.drop(index)
         base, x = 0, session.copy(self._initial)
         for earlier in reversed([k for k in session.indices() if k < index]):
@@ -128,11 +127,11 @@ class Player:
                 base, x = earlier, session.load(earlier)
                 break
         if base < index:
-            watch, self.watch = self.watch, None  # which knows the actions of the schedule only
+            journal, self.journal = self.journal, None  # which knows the actions of the schedule only
             try:
                 x = self.play(self._again, (Advance(base, index),), base, index, x)[0]
             finally:
-                self.watch = watch
+                self.journal = journal
         session.save(index, x)
         return x
 

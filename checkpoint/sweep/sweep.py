@@ -1,7 +1,8 @@
 """The driver: actions x step x pull x storage -> cotangent. It knows no engine of differentiation."""
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from time import monotonic, perf_counter
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
@@ -11,22 +12,21 @@ from dualad.support.progress import Bar
 from dualad.support.repeated import repeated
 
 from ..schedules import CTZ, Schedule
-from ..schedules.actions import Action, Advance, Drop, Save
-from ..schedules.cursor import Remaining
+from ..schedules.actions import Action, Advance, Drop, Load, Save
 from ..schedules.schedule import check_schedule
 from ..storage import Memory, Storage
 from ..storage.states import canonical, copy_state, has_arrays
 from ..storage.storage import check_storage
 from ..storage.tiered import tiers
-from ..support.checks import check_until, flag, too_many, truth, whole_number
+from ..support.checks import check_until, flags, too_many, truth, whole_number
 from .guard import ReplayCheck
-from .journal import Journal, RowRestorers
 from .player import Player, Pull, Recorder, Step, misplaced
 from .stats import Stats, filled_stats
 
-__all__ = ["Pull", "Recorder", "Result", "Step", "Sweep", "Until", "check_saved", "reverse"]
+__all__ = ["Pull", "Recorder", "Result", "RowRestorers", "Step", "Sweep", "Until", "check_saved", "reverse"]
 
 Until: TypeAlias = Callable[[int, Any], Any]
+RowRestorers: TypeAlias = Mapping[str, Callable[[dict[int, list[Any]]], None] | None]
 
 
 class Result(NamedTuple):
@@ -128,14 +128,15 @@ class Sweep:
         if (steps is None) == (until is None):
             raise TypeError("sweep: give either steps=N or, if N is not known before, until=predicate")
         self._max_steps = check_until(until, max_steps, "sweep")
-        progress, check = flag(progress, where="sweep", argument="progress"), flag(check, where="sweep", argument="check")
+        self._progress, check = flags("sweep", progress=progress, check=check)
         check_saved(schedule, storage, token, "sweep")
         hint = "give the number of steps of the chain"
         self._steps = None if steps is None else whole_number(steps, where="sweep", argument="steps", least=0, hint=hint)
         self._step, self._until = step, until
-        self._progress, self._check = progress, ReplayCheck() if check else None
-        self._schedule = schedule
-        self._session = tiers(storage, schedule.on_disk(self._steps)).open()
+        self._check, self._schedule = ReplayCheck() if check else None, schedule
+        self._bar: Bar | None = None  # of the phase that is under way
+        on_disk = schedule.on_disk(self._steps)
+        self._session = (tiers(storage, on_disk) if on_disk else storage).open()
         self._finalizer = weakref.finalize(self, self._session.clear)
         self._initial = self._session.copy(state)
         if schedule.records and record is None:
@@ -148,10 +149,9 @@ class Sweep:
         self._player = Player(self._session, self._initial, self._again, self._record)
         if check and storage.durable:
             raise ValueError(f"sweep: check=True compares the sweeps of one process; it does not go with {storage!r}, which outlives it")
-        begin = self._session.journal or Journal
-        self._journal: Journal = begin(self._session, self._initial, step, token, schedule, until, restorers)
-        if storage.durable:
-            self._player.watch = self._journal
+        begin = self._session.journal  # of a storage that outlives the process: it notes how far the sweep has come
+        if begin is not None:
+            self._player.journal = begin(self._session, self._initial, step, token, schedule, until, restorers)
         self._last: list[Any] = []  # x_{N-1} between the phases, if it is not among the saved states
         self._ready = False
         self._seconds = 0.0
@@ -161,20 +161,19 @@ class Sweep:
 
     def forward(self) -> Any:
         """Run the chain, saving what the schedule wants, and return x_N, the caller's own."""
-        self.release()
+        if self._ready:
+            self.release()
         started = perf_counter()
         try:
-            with repeated, Bar(self._progress, "first sweep") as bar:
-                final = self._first(bar)
-            final = self._session.copy(final)
+            with repeated:
+                final = self._session.copy(self._first())
             self._ready = True
             return final
         except BaseException:
             self._surely_released()
             raise
         finally:
-            self._seconds += perf_counter() - started
-            self._report()
+            self._report(started)
 
     def backward(self, pull: Pull, cotangent: Any, token: Any = None) -> Any:
         """Pull a cotangent of x_N back to x_0.
@@ -200,24 +199,20 @@ class Sweep:
         self._ready = False  # also in a process that is forked meanwhile
         started = perf_counter()
         try:
-            if self._steps:
-                with Bar(self._progress, "reverse sweep") as bar:
-                    g = self._second(bar, pull, cotangent, self._steps, token)
-            else:
-                g = copy_state(cotangent)
-            self._session.finish()
+            g = self._second(pull, cotangent, self._steps, token) if self._steps else copy_state(cotangent)
+            if self._player.journal is not None:
+                self._session.finish()
             return g
         finally:
             self._surely_released()
-            self._seconds += perf_counter() - started
-            self._report()
+            self._report(started)
 
     def add_row(self, k: int, leaves: list[Any]) -> None:
         """With a durable storage, keep what step k, which is under way, leaves behind besides its state or cotangent: see `restorers`.
 
         In a sweep there is one row for each step, or for none; the leaves, numbers and arrays, are copied.
         """
-        self._journal.add_row(k, leaves)
+        self._player.journal.add_row(k, leaves)
 
     def release(self) -> None:
         """Free every saved state. The sweep stays usable: the next `backward` runs forward again."""
@@ -241,77 +236,87 @@ class Sweep:
 
     # ------------------------------------------------------------------------------------------------- the machinery
 
-    def _first(self, bar: Bar) -> Any:
+    def _first(self) -> Any:
         """The first sweep, or what is left of it."""
-        done = self._journal.begin(self._steps)
+        player, journal, step, steps = self._player, self._player.journal, self._step, self._steps
+        done = None if journal is None else journal.begin(steps)
         if done is not None:
             final, self._last, self._steps = done
-            self._player.arrays = has_arrays(final)
-            bar.start(self._steps, self._steps)
+            player.arrays = has_arrays(final)
+            if self._progress:
+                self._show("first sweep", self._steps, self._steps or 0)
             return final
-        if self._record is not None:
-            self._player.record = bar.counting(self._record)
-        step = self._journal.watching(bar.counting(self._step if self._check is None else self._check.first(self._step)))
-        final = self._run_until(bar, step) if self._steps is None else self._run_known(bar, step, self._steps)
-        self._journal.end_forward(final, self._last, self._steps)  # type: ignore[arg-type]  # known by now
+        player.record = self._record
+        if steps == 0:
+            final = self._session.copy(self._initial)
+        else:
+            actions, begun, working = (self._schedule.forward(steps), None, []) if journal is None else journal.forward()
+            if begun is None:
+                working = [self._session.copy(self._initial)]
+            else:
+                player.arrays = has_arrays(working[0])
+            at = begun or 0
+            if self._check is not None:
+                step = self._check.first(step)
+            if self._progress:
+                bar = self._show("first sweep", steps, at)
+                step, player.record = bar.counting(step), self._record and bar.counting(self._record)
+            if journal is not None:
+                step = journal.watching(step)
+            final = (self._run_until if steps is None else self._run_known)(step, actions, at, working)
+        if journal is not None:
+            journal.end_forward(final, self._last, self._steps)
         return final
 
-    def _second(self, bar: Bar, pull: Pull, g: Any, steps: int, token: Any) -> Any:
+    def _second(self, pull: Pull, g: Any, steps: int, token: Any) -> Any:
         """The reverse sweep, or what is left of it."""
-        rest, g, x = self._journal.reverse(steps, g, token, pull)
-        pull = self._journal.noting(pull)
-        if rest.saved:
-            self._session.prefetch(rest.saved[-1])
-        rest = rest._replace(saved=[])  # of many small states such a list is as large as they are
+        player, session, working = self._player, self._session, list[Any]()
+        at: int | None = steps - 1
+        if player.journal is None:
+            saved, left = session.indices(), steps
+            actions = self._schedule.reverse(steps, saved)
+        else:
+            (actions, saved, at, left), g, x = player.journal.reverse(steps, g, token, pull)
+            working += [] if x is None else [x]
+            del x
+            pull = player.journal.noting(pull)
+        if saved:
+            session.prefetch(saved[-1])
+        del saved  # of many small states such a list is as large as they are
         if self._check is not None:
             pull = self._check.pull(pull)
         if self._record is not None:
-            self._player.record = self._record
-            pull = self._player.using_records(pull)
-        bar.start(steps, steps - rest.left)
-        play, pull = self._player.play, bar.counting(pull)
+            player.record = self._record
+            pull = player.using_records(pull)
+        if self._progress:
+            pull = self._show("reverse sweep", steps, steps - left).counting(pull)
         # only the player refers to the working state and the copied cotangent: each is freed when the next one is there
-        working = [x]
-        del x
-        return play(
-            self._again, rest.actions, rest.position, None, self._reverse_start(rest, steps, working), pull, copy_state(g), rest.left
-        )[1]
+        if not working and left == steps and at == left - 1:
+            working += self._last
+        self._last.clear()
+        if not working and at is not None:
+            actions, at = chain((Load(at),), actions), None
+        return player.play(self._again, actions, at, None, working.pop() if working else None, pull, copy_state(g), left)[1]
 
-    def _reverse_start(self, rest: Remaining, steps: int, working: list[Any]) -> Any:
-        """The working state that the reverse sweep, or what is left of it, begins with; None if it begins by loading one."""
-        last, x = self._last.pop() if self._last else None, working.pop()
-        if x is not None or rest.position is None:
-            return x
-        if last is not None and rest.left == steps and rest.position == steps - 1:
-            return last
-        return self._player.load(rest.position)
+    def _show(self, label: str, steps: int | None, done: int) -> Bar:
+        """Show the bar of a sweep of which `done` steps are made."""
+        self._bar = bar = Bar(True, label)
+        bar.start(steps, done)
+        return bar
 
-    def _begin(self, bar: Bar) -> tuple[Iterator[Action], int, list[Any]]:
-        """What is left of the first sweep, how many steps were made, the state there and perhaps the one before it."""
-        actions, index, working = self._journal.forward()
-        bar.start(self._steps, index or 0)
-        if index is None:
-            return actions, 0, [self._session.copy(self._initial)]
-        self._player.arrays = has_arrays(working[0])
-        return actions, index, working
-
-    def _run_known(self, bar: Bar, step: Step, steps: int) -> Any:
-        if not steps:
-            return self._session.copy(self._initial)
-        last = steps - 1
-        actions, at, working = self._begin(bar)
+    def _run_known(self, step: Step, actions: Iterator[Action], at: int, working: list[Any]) -> Any:
+        last = (self._steps or 0) - 1
         x = self._player.play(step, actions, at, last, working.pop(0))[0]
         if last not in self._session:  # a copy is kept: the step may write into x, or own it as a buffer it uses again
             self._last.append(self._session.copy(x))
         self._player.advances += 1
         return step(last, canonical(x))
 
-    def _run_until(self, bar: Bar, step: Step) -> Any:
+    def _run_until(self, step: Step, actions: Iterator[Action], k: int, working: list[Any]) -> Any:
         """The first sweep of a chain of unknown length, one step at a time; a newest state that is not saved is held."""
-        until, session, durable = self._until, self._session, self._player.watch is not None
+        until, session, journal = self._until, self._session, self._player.journal
         assert until is not None
         previous = self._last
-        actions, k, working = self._begin(bar)
         x = canonical(working.pop(0))
         previous += working
         while not truth(until(k, x), where="sweep", k=k):
@@ -338,15 +343,19 @@ class Sweep:
                 self._player.arrays = has_arrays(x)
             if self._player.arrays:
                 x = canonical(x)
-            if durable and session.due <= monotonic():
-                self._journal.at(k, x, *previous)
+            if journal is not None and session.due <= monotonic():
+                journal.at(k, x, *previous)
         self._steps = k
         return x
 
-    def _report(self) -> None:
+    def _report(self, started: float) -> None:
+        """Fill the stats after a phase, and leave its bar as it is."""
         session, player, stats = self._session, self._player, self.stats
-        stats.steps = self._steps or 0
-        stats.advances, stats.pulls, stats.seconds = player.advances + self._journal.made, player.pulls, self._seconds
+        if self._bar is not None:
+            self._bar.close()
+        self._seconds += perf_counter() - started
+        stats.steps, stats.pulls, stats.seconds = self._steps or 0, player.pulls, self._seconds
+        stats.advances = player.advances + (player.journal.made if player.journal is not None else 0)
         stats.saves, stats.loads = session.saves, session.loads
         stats.peak_states = max(session.peak_states, player.peak_states)
         stats.peak_bytes = max(session.peak_bytes, player.peak_bytes)

@@ -1,8 +1,9 @@
 """The checks that every floor of both packages needs: of whole numbers and flags."""
 
+from collections.abc import Iterable
 from operator import index
 
-__all__ = ["flag", "whole_number"]
+__all__ = ["flag", "flags", "whole_number"]
 
 
 def whole_number(value: object, *, where: str, argument: str, least: int, hint: str) -> int:
@@ -27,3 +28,11 @@ def flag(value: object, *, where: str, argument: str) -> bool:
     if type(value) is bool or type(value).__name__ == "bool":
         return bool(value)
     raise TypeError(f"{where}: {argument} must be True or False, got {value!r}")
+
+
+def flags(where: str, **given: object) -> Iterable[bool]:
+    """Return values as bools, by their names; see `flag`."""
+    for name, value in given.items():
+        if type(value) is not bool:
+            given[name] = flag(value, where=where, argument=name)
+    return given.values()  # type: ignore[return-value]

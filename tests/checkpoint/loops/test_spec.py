@@ -7,6 +7,7 @@ from weakref import ref
 
 import numpy as np
 import pytest
+from walking import walked
 
 from checkpoint import StoreAll, chain, grad
 from dualad import jit
@@ -62,6 +63,16 @@ def test_a_gradient_through_a_few_steps_takes_few_calls():
         for _ in range(3):  # the second call is compared with the plain step
             compiled(x)
         assert calls(compiled, x) <= 260
+
+
+def test_a_gradient_through_four_steps_is_a_short_walk():
+    """Of numbers; a compiled one is now and then a longer walk, by the comparison with the plain step."""
+    gradient = lambda step: grad(lambda x, c: chain(step, x, c, steps=4))
+    assert walked(gradient(third), 1.0, 2.0).within(calls=390, files=32, hops=272)
+    if HAS_LLVM:
+        compiled = gradient(jit(third))
+        shortest = min(walked(compiled, 1.0, 2.0) for _ in range(8))
+        assert shortest.within(calls=206, files=29, hops=112), shortest
 
 
 def test_what_calls_a_step_passes_everything():

@@ -7,9 +7,8 @@ import sys
 
 import pytest
 
-from checkpoint import CTZ, Disk, Memory, Sweep, Tiers
+from checkpoint import Disk, Memory, Tiers
 from checkpoint.durable.journal import DurableJournal
-from checkpoint.sweep.journal import Journal
 
 ALONE = "import checkpoint"
 IN_MEMORY = """
@@ -33,23 +32,9 @@ def test_a_chain_in_memory_imports_nothing_that_outlives_the_process_and_no_thre
     assert script is IN_MEMORY or rest == "0", "what a chain needs is imported with it"
 
 
-def test_only_a_durable_storage_brings_a_journal_of_its_own(tmp_path):
+def test_only_a_durable_storage_brings_a_journal(tmp_path):
     assert [storage.durable for storage in (Memory(), Disk(), Tiers())] == [False] * 3
     kept = Disk(tmp_path / "kept", resume=True)
     assert kept.durable
-    for storage, kind in (Memory(), Journal), (Disk(), Journal), (kept, DurableJournal):
-        with Sweep(lambda k, x: 0.5 * x, 1.0, steps=4, storage=storage) as sweep:
-            assert type(sweep._journal) is kind
-
-
-def test_the_journal_of_a_sweep_that_begins_afresh(tmp_path):
-    session = Memory().open()
-    journal = Journal(session, 1.0, lambda k, x: x, None, CTZ(), None, {})
-    assert journal.begin(3) is None
-    actions, index, working = journal.forward()
-    assert (list(actions), index, working) == (list(CTZ().forward(3)), None, [])
-    session.save(0, 1.0)
-    rest, g, x = journal.reverse(3, 2.0, None, pow)
-    assert (rest.saved, rest.position, rest.left, g, x) == ([0], 2, 3, 2.0, None)
-    with pytest.raises(TypeError, match="unexpected keyword"):
-        Journal(session, 1.0, pow, None, CTZ(), None, {}, more=1)
+    for storage, kind in (Memory(), None), (Disk(), None), (kept, DurableJournal):
+        assert storage.open().journal is kind
