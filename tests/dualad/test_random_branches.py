@@ -1,10 +1,10 @@
-"""Random programs with branches, masks and library calls: compiled, they have NumPy's values and the derivatives of eager code."""
+"""Random programs with branches, loops, masks and library calls: compiled, they have NumPy's values and the derivatives of eager code."""
 
 import warnings
 
 import numpy as np
 import pytest
-from branching_programs import Branching, compiled_differences
+from branching_programs import Branching, Looping, compiled_differences
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -32,13 +32,13 @@ def check(programs, backend, deep=False):
 @settings(max_examples=2, phases=(Phase.generate,))
 @given(seed=st.integers(0, 2**32 - 1))
 def test_random_programs_that_branch(backend, seed):
-    check([Short(seed)], backend)
+    check([Short(seed), Looping(seed)], backend)
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("block", range(100))
 def test_many_random_programs_that_branch(block):
-    check(map(Branching, range(30 * block, 30 * block + 30)), None, deep=block % 4 == 0)
+    check(map((Branching, Looping)[block % 2], range(30 * block, 30 * block + 30)), None, deep=block % 8 < 2)
 
 
 def test_programs_take_several_paths():
