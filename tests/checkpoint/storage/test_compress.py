@@ -48,10 +48,3 @@ def test_float32_halves_and_rounds():
 def test_the_working_copy_is_not_rounded():
     session = Memory(compress="float32").open()
     assert session.copy(np.full(2, 0.1))[0] == 0.1
-
-
-def test_bad_arguments():
-    with pytest.raises(ValueError, match=r'Memory: compress must be "zlib" or "float32" \(which is lossy\), got \'gzip\''):
-        Memory(compress="gzip")
-    with pytest.raises(TypeError, match="does not go with a copy of your own"):
-        Memory(compress="zlib", copy=lambda state: state)

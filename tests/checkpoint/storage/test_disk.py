@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from on_disk import written
 
-from checkpoint.storage import DamagedState, Disk, Session, Storage
+from checkpoint.storage import DamagedState, Disk
 from checkpoint.storage import background as module
 
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
@@ -38,24 +38,14 @@ def session(tmp_path):
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("checkpoint-")]
 
 
-def test_states_come_back_as_they_were(session):
-    session.save(0, STATE)
-    for _ in range(2):
-        back = session.load(0)
-        assert np.array_equal(back["u"], STATE["u"]) and back["u"].flags.carray
-        assert type(back["pair"]) is Binary and back["pair"] == (1.5, None)
-        assert back["list"] == [1, True, "name"] and back["list"][1] is True and type(back["x"]) is np.float32
-        back["u"].fill(-1)
-        back["list"].clear()
-        written(session)
-
-
-@pytest.mark.parametrize("state", [2.5, 3, None, "text", np.zeros((2, 2)), (), [], {"a": ()}, (None, [None])], ids=repr)
-def test_any_pytree(session, state):
+@pytest.mark.parametrize("state", [2.5, 3, None, "text", (), [], {"a": ()}, (None, [None]), STATE], ids=str)
+def test_any_pytree_comes_back(session, state):
     session.save(0, state)
-    written(session)
-    back = session.load(0)
-    assert type(back) is type(state) and np.array_equal(back, state) if isinstance(state, np.ndarray) else back == state
+    with pytest.raises(TypeError, match="leaf of type set"):
+        session.save(1, {"a": {1, 2}})
+    assert len(session) == 1
+    for back in (session.load(0), written(session) or session.load(0)):
+        assert repr(back) == repr(state) and back is not STATE
 
 
 def test_one_private_file_a_state_in_a_private_folder(session, tmp_path):
@@ -76,12 +66,6 @@ def test_a_new_parent_is_private_too(tmp_path):
     assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700 or os.name == "nt"
     session.clear()
     assert os.listdir(tmp_path / "a" / "b") == []
-
-
-def test_a_leaf_that_cannot_be_written_is_refused_at_once(session):
-    with pytest.raises(TypeError, match="leaf of type set"):
-        session.save(0, {"a": {1, 2}})
-    assert len(session) == 0
 
 
 # -------------------------------------------------------------------------------------------------- in the background
@@ -184,44 +168,7 @@ def test_an_error_of_the_thread_reaches_the_caller(session, monkeypatch):
         session.drop(0)
 
 
-# ------------------------------------------------------------------------------------------------------------- damage
-
-
-def test_a_damaged_file_is_named(session, tmp_path):
-    session.save(0, STATE)
-    written(session)
-    (file,) = tmp_path.glob("*/*.state")
-    file.write_bytes(file.read_bytes()[:-1])
-    for _ in range(2):
-        with pytest.raises(DamagedState, match=f"state 0 cannot be read back from {file}: it is cut off"):
-            session.load(0)
-    assert 0 in session and session.loads == 0
-    session.drop(0)
-    session.save(0, 1.0)
-    assert session.load(0) == 1.0
-
-
 # ------------------------------------------------------------------------------------------------------------ cleaning
-
-
-def test_a_lost_session_removes_its_folder(tmp_path):
-    session = Disk(tmp_path).open()
-    session.save(0, np.zeros(1000))
-    del session
-    gc.collect()
-    assert os.listdir(tmp_path) == []
-
-
-def test_sessions_do_not_meet(tmp_path):
-    storage = Disk(tmp_path)
-    first, second = storage.open(), storage.open()
-    first.save(0, 1.0)
-    second.save(0, 2.0)
-    assert first.load(0) == 1.0 and second.load(0) == 2.0
-    assert len(os.listdir(tmp_path)) == 2
-    first.clear()
-    assert second.load(0) == 2.0
-    second.clear()
 
 
 SCRIPT = """
@@ -274,27 +221,6 @@ def test_hundreds_of_sessions_leave_no_thread_and_no_open_file(tmp_path):
     gc.collect()
     assert os.listdir(tmp_path) == []
     assert (threading.active_count(), len(os.listdir("/dev/fd"))) == (threads, files)
-
-
-# --------------------------------------------------------------------------------------------------------------- value
-
-
-def test_value():
-    assert Disk() == Disk() != Disk("a") and hash(Disk("a")) == hash(Disk(Path("a")))
-    assert isinstance(Disk(), Storage) and isinstance(Disk().open(), Session)
-    with pytest.raises(AttributeError):
-        Disk().path = "a"
-
-
-def test_bad_arguments():
-    with pytest.raises(TypeError, match="Disk: path must be the name of a folder, got 3"):
-        Disk(3)
-    with pytest.raises(ValueError, match="Disk: queue must be at least 1"):
-        Disk(queue=0)
-    with pytest.raises(ValueError, match="Disk: shared goes with resume=True"):
-        Disk("a", shared=True)
-    with pytest.raises(TypeError, match="Disk: shared"):
-        Disk("a", resume=True, shared="yes")
 
 
 # -------------------------------------------------------------------------------------------------------- small states

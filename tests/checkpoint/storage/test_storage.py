@@ -1,7 +1,12 @@
 """What every storage does: copies in, copies out, counts, errors; one table for all."""
 
+import math
+from dataclasses import FrozenInstanceError, fields
+from pathlib import Path
+
 import numpy as np
 import pytest
+from in_groups import for_each
 
 from checkpoint.storage import Disk, Memory, Session, Storage, Tiers, background
 from checkpoint.storage.memory import itself
@@ -31,13 +36,6 @@ def session(storage):
     session = storage.open()
     yield session
     session.clear()
-
-
-def test_what_it_is(storage):
-    assert isinstance(storage, Storage) and isinstance(storage.open(), Session) and not storage.durable and not storage.lossy
-    check_storage(storage, "chain")
-    with pytest.raises(TypeError, match=r"chain: storage must be a Storage such as Memory\(\) or Disk\(path\), got 'disk'"):
-        check_storage("disk", "chain")
 
 
 def test_copies_on_save_and_on_load(session):
@@ -132,3 +130,59 @@ def test_what_cannot_be_is_refused_of_them_too():
     for verb in ("load", "drop", "nbytes"):
         with pytest.raises(KeyError, match=rf"Memory: cannot {verb.replace('nbytes', 'measure')} state 7: saved are \[0, 1\]"):
             getattr(session, verb)(7)
+
+
+def test_a_copy_that_fails_leaves_nothing():
+    session = Memory(copy=len).open()
+    with pytest.raises(TypeError, match="has no len"):
+        session.save(0, 1.0)
+    assert len(session) == session.nbytes() == 0
+
+
+VALUES = {
+    "Memory()": Memory(),
+    "Memory(slots=3)": Memory(slots=np.int64(3)),
+    "Memory(compress='float32')": Memory(compress="float32"),
+    "Disk()": Disk(),
+    f"Disk(path={Path('a')!r}, resume=True)": Disk("a", resume=True),
+    "Tiers(memory=Memory(), disk=Disk())": Tiers(),
+    "Tiers(memory=Memory(), disk=Disk(), on_disk=frozenset({0, 1}))": Tiers(on_disk=[1, 0]),
+}
+
+
+def test_they_are_values():
+    for name, storage in VALUES.items():
+        assert repr(storage) == name and isinstance(storage, Storage) and isinstance(storage.open(), Session)
+        assert storage.lossy == ("float32" in name) and storage.durable == ("resume" in name)
+        check_storage(storage, "chain")
+        for field in fields(storage):
+            with pytest.raises(FrozenInstanceError):
+                setattr(storage, field.name, 3)
+    assert len(set(VALUES.values())) == len(VALUES) and Disk("a", resume=True) in VALUES.values()
+
+
+MISUSE = [
+    (Memory, {"slots": 0}, ValueError, "slots must be at least 1"),
+    (Memory, {"slots": 2.5}, TypeError, "slots must be an integer"),
+    (Memory, {"copy": 3}, TypeError, "copy must be a function"),
+    (Memory, {"compress": "gzip"}, ValueError, r'compress must be "zlib" or "float32" \(which is lossy\), got \'gzip\''),
+    (Memory, {"compress": "zlib", "copy": copy_state}, TypeError, ".* does not go with a copy of your own"),
+    (Disk, {"path": 3}, TypeError, "path must be the name of a folder, got 3"),
+    (Disk, {"queue": 0}, ValueError, "queue must be at least 1"),
+    (Disk, {"path": "a", "shared": True}, ValueError, "shared goes with resume=True"),
+    (Disk, {"path": "a", "resume": True, "shared": "yes"}, TypeError, "shared"),
+    (Disk, {"path": "a", "resume": "yes"}, TypeError, "resume must be True or False, got 'yes'"),
+    (Disk, {"resume": True}, ValueError, "resume=True needs a path"),
+    *[(Disk, {"every": every}, ValueError, "every must be a number of seconds, finite") for every in (-1, math.inf, True)],
+    (Disk, {"every": None}, TypeError, "every must be a number of seconds, got None"),
+    (Tiers, {"disk": "folder"}, TypeError, "disk must be a Storage"),
+    (Tiers, {"disk": Disk("a", resume=True)}, ValueError, "what is in memory does not outlive the process"),
+]
+
+
+@for_each("kind, arguments, error, reason", MISUSE)
+def test_arguments_are_checked(kind, arguments, error, reason):
+    with pytest.raises(error, match=f"{kind.__name__}: {reason}"):
+        kind(**arguments)
+    with pytest.raises(TypeError, match=r"chain: storage must be a Storage such as Memory\(\) or Disk\(path\), got 'disk'"):
+        check_storage("disk", "chain")

@@ -2,10 +2,9 @@
 
 import threading
 
-import numpy as np
 import pytest
 
-from checkpoint.storage import Disk, Memory, Session, Storage, Tiers, background
+from checkpoint.storage import Disk, Memory, Tiers, background
 from checkpoint.storage.tiered import tiers
 
 
@@ -26,16 +25,6 @@ def test_a_place_is_the_number_of_states_saved_before(session):
     assert (session.disk.indices(), session.memory.indices()) == ([0, 6], [5])
     assert session.indices() == [0, 5, 6] and len(session) == 3 and 6 in session and 9 not in session
     assert [session.load(k) for k in (0, 5, 6)] == [0.0, 5.0, 6.0]
-
-
-def test_counts(session):
-    session.save(0, np.zeros(10))
-    session.save(1, np.zeros(3))
-    session.load(0)
-    assert (session.saves, session.loads, session.peak_states, session.peak_bytes) == (2, 1, 2, 104)
-    assert (session.nbytes(0), session.nbytes(1), session.nbytes()) == (80, 24, 104)
-    session.clear()
-    assert len(session) == len(session.disk) == len(session.memory) == session.nbytes() == 0
 
 
 def test_the_next_state_on_disk_is_read_ahead(tmp_path, monkeypatch):
@@ -67,10 +56,3 @@ def test_what_a_user_chose_becomes_one_tier():
     assert tiers(Disk("a"), places) == Tiers(Memory(), Disk("a"), places)
     assert tiers(Tiers(Memory(), Disk("a")), places) == Tiers(Memory(), Disk("a"), places)
     assert tiers(Disk("a"), frozenset()) == Disk("a")
-
-
-def test_value():
-    assert Tiers(on_disk=[1, 0]) == Tiers(on_disk={0, 1}) and hash(Tiers()) == hash(Tiers())
-    assert isinstance(Tiers(), Storage) and isinstance(Tiers().open(), Session)
-    with pytest.raises(TypeError, match="Tiers: disk must be a Storage"):
-        Tiers(disk="folder")

@@ -1,55 +1,11 @@
 """A thread that does one job after the other."""
 
 import threading
-from _thread import _count
 
 import pytest
 
 from checkpoint.storage import worker as module
 from checkpoint.storage.worker import Job, Worker
-
-
-@pytest.fixture
-def worker():
-    before = _count()
-    worker = Worker()
-    yield worker
-    worker.stop()
-    worker.stop()
-    assert not worker.is_current() and _count() <= before
-
-
-def test_jobs_are_done_in_order_by_one_thread(worker):
-    done = []
-    jobs = [worker.submit(lambda k=k: done.append((k, threading.get_ident(), worker.is_current()))) for k in range(20)]
-    jobs[-1].wait()
-    assert [k for k, _, _ in done] == list(range(20)) and len({ident for _, ident, _ in done}) == 1
-    assert all(job.done() for job in jobs) and all(current for _, _, current in done)
-
-
-def test_results_and_errors_reach_who_asks(worker):
-    assert worker.submit(lambda: 4.5).result() == 4.5
-    job = worker.submit(lambda: 1 / 0)
-    for _ in range(2):
-        with pytest.raises(ZeroDivisionError):
-            job.result()
-    assert worker.submit(lambda: "on").result() == "on"
-
-
-def test_what_is_not_begun_can_be_cancelled(worker):
-    entered, go, done = threading.Event(), threading.Event(), []
-
-    def first():
-        entered.set()
-        assert go.wait(10)
-        done.append(0)
-
-    jobs = [worker.submit(first), worker.submit(lambda: done.append(1)), worker.submit(lambda: done.append(2))]
-    assert entered.wait(10)
-    assert not jobs[0].cancel() and jobs[1].cancel() and not jobs[1].cancel()
-    go.set()
-    jobs[2].result()
-    assert done == [0, 2]
 
 
 def test_stop_may_leave_undone_what_is_not_begun():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from checkpoint import Disk, Memory, Stats, chain, grad, sweep
+from checkpoint import Memory, Stats, chain, grad, sweep
 from checkpoint.support.checks import flag, truth, whole_number
 from dualad import jit
 
@@ -64,8 +64,6 @@ def test_slips_in_the_options_of_a_chain(options, text):
         sweep.reverse(halved, lambda k, x, g: 0.5 * g, 1.0, 1.0, steps=3, **options)
     with pytest.raises(TypeError, match=r"^chain: outputs must be True or False, got 'out'"):
         chain(halved, 1.0, steps=3, outputs="out")
-    with pytest.raises(TypeError, match=r"^Disk: resume must be True or False, got 'yes'"):
-        Disk("folder", resume="yes")
 
 
 @pytest.mark.parametrize(
