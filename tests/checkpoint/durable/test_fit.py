@@ -1,6 +1,5 @@
 """Fit: whatever kills an optimizer, the same script ends with the same bits, and makes no evaluation twice."""
 
-import threading
 from contextvars import ContextVar
 from types import SimpleNamespace
 
@@ -9,11 +8,10 @@ import pytest
 from calls import Interrupted
 from scipy.optimize import minimize
 
-from checkpoint import CTZ, Disk, Fit, chain, grad, hvp, value_and_grad
+from checkpoint import Fit, chain, grad, hvp, value_and_grad
 from checkpoint.durable import fit as module
 from checkpoint.durable import fit_folder
 from checkpoint.durable import session as session_module
-from dualad import primal
 
 DATA = np.linspace(0.5, 1.5, 4)
 N = 30
@@ -166,38 +164,6 @@ def test_results_of_all_kinds_come_back_as_they_were(fit):
         fit(lambda x: {1, 2}, name="set")(1.0)
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "empty"])
-def test_a_damaged_result_is_named_and_made_again(fit, damage):
-    f = fit(lambda x: 2.0 * x, name="f")
-    f(1.5)
-    path = fit.path / "results.log"
-    data = path.read_bytes()
-    path.write_bytes({"cut": data[:-3], "flipped": data[:30] + b"?" + data[31:], "empty": b""}[damage])
-    with pytest.warns(RuntimeWarning, match=r"Fit: a result cannot be read back from .*results\.log: .*; it is computed again"):
-        assert f(1.5) == 3.0
-    assert f(1.5) == 3.0 and (fit.made, fit.answered) == (2, 1)
-
-
-def test_interrupted_evaluations_are_pruned(tmp_path):
-    fit = Fit(tmp_path / "fit", every=0, keep=2)
-
-    def f(x):
-        def stops(k, state, limit):
-            if k == 5 and limit < 4.0:
-                raise Interrupted
-            return state * 1.01
-
-        return chain(stops, x, primal(x), steps=9, storage=fit)
-
-    g = fit(grad(f))
-    for x in (1.0, 2.0, 3.0):
-        with pytest.raises(Interrupted):
-            g(x)
-    assert len(list(fit.path.glob("*.evaluation"))) == 3
-    g(4.0)
-    assert len(list(fit.path.glob("*.evaluation"))) == 2
-
-
 def test_short_chains_write_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(session_module.DurableStates, "commit", lambda *arguments: pytest.fail("a point"))
     fit = Fit(tmp_path / "fit", every=1e6)
@@ -224,8 +190,6 @@ def test_misuse(fit, tmp_path):
         Fit(tmp_path, every=-1.0)
     with pytest.raises(ValueError, match="Fit: keep must be at least 0"):
         Fit(tmp_path, keep=-1)
-    with pytest.raises(ValueError, match="Disk: every must be a number of seconds"):
-        Disk(tmp_path, resume=True, every=float("inf"))
     with pytest.raises(TypeError, match="Fit: an argument has a leaf of type object"):
         fit(lambda x: 1.0)(object())
 
@@ -233,20 +197,3 @@ def test_misuse(fit, tmp_path):
 def test_a_derivative_through_it_is_that_of_the_function(fit):
     f = fit(lambda x: np.sin(x), name="sin")
     assert grad(f)(0.5) == np.cos(0.5) and f(0.5) == np.sin(0.5) and fit.made == 1
-
-
-def test_evaluations_in_several_threads(fit):
-    f = fit(value_and_grad(lambda p: misfit(p, fit)), name="misfit")
-    points, results = [np.array([0.8, 0.1 * k]) for k in range(4)], {}
-    threads = [threading.Thread(target=lambda k=k: results.update({k: f(points[k])[0]})) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == {k: misfit(points[k]) for k in range(4)}
-
-
-def test_schedules(fit):
-    assert fit(grad(lambda p: chain(step, (1.0, 0.0), p, 0.1, steps=N, storage=fit, schedule=CTZ("bisect"))[0]), name="f")(0.8) == grad(
-        lambda p: chain(step, (1.0, 0.0), p, 0.1, steps=N)[0]
-    )(0.8)

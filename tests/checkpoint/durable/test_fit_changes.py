@@ -4,7 +4,6 @@ import collections
 import functools
 import logging
 import operator
-import random
 import sys
 import threading
 import types
@@ -477,11 +476,3 @@ def test_a_compared_evaluation_leaves_nothing(tmp_path, unseen):
     assert again.answered == 1 and len(unseen.steps) > 2 * 20
     assert sorted(path.name for path in fit.path.iterdir()) == ["fit.json", "lock", "results.log"]
     fit_folder.give_free()
-
-
-def test_random_numbers_are_noticed(fit):
-    chance = random.Random(3)
-    f = fit(lambda x: x + chance.random(), name="f")
-    f(1.0)
-    with pytest.raises(ValueError, match="f is not reproducible"):
-        f(1.0)

@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from killing import kill_again_and_again
 from checkpoint.durable import journal as resume
 from checkpoint.durable import session as session_module
 from checkpoint.schedules import CTZ, Online, Periodic, Revolve, StoreAll, Tiered
-from checkpoint.storage import Disk, Memory, Tiers, background
+from checkpoint.storage import Disk, Memory, background
 from checkpoint.sweep import Sweep, reverse
 
 GRID = np.linspace(-1, 1, 12).reshape(3, 4)
@@ -108,26 +109,14 @@ def interrupted_everywhere(schedule, end, folder, **options):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
+@pytest.mark.parametrize(("schedule", "length"), [*product(SCHEDULES, ["known"]), *product(UNKNOWN, ["until"])], ids=str)
 @settings(max_examples=8)
 @given(data=st.data())
-def test_only_what_was_lost_is_repeated(tmp_path_factory, schedule, data):
-    clean = Calls()
-    clean.run(schedule=schedule)
+def test_only_what_was_lost_is_repeated(tmp_path_factory, schedule, length, data):
+    clean, options = Calls(), {"until": lambda k, state: k == N} if length == "until" else {}
+    clean.run(schedule=schedule, **options)
     end = data.draw(st.integers(0, len(clean.made) - 1))
-    interrupted_everywhere(schedule, end, tmp_path_factory.mktemp("at") / "folder")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("schedule", UNKNOWN, ids=repr)
-@settings(max_examples=8)
-@given(data=st.data())
-def test_unknown_length(tmp_path_factory, schedule, data):
-    until = lambda k, state: k == N
-    clean = Calls()
-    clean.run(schedule=schedule, until=until)
-    end = data.draw(st.integers(0, len(clean.made) - 1))
-    interrupted_everywhere(schedule, end, tmp_path_factory.mktemp("at") / "folder", until=until)
+    interrupted_everywhere(schedule, end, tmp_path_factory.mktemp("at") / "folder", **options)
 
 
 @settings(max_examples=8)
@@ -222,10 +211,6 @@ def test_one_sweep_at_a_time(folder):
 
 
 def test_what_does_not_go_together(folder):
-    with pytest.raises(ValueError, match="resume=True needs a path"):
-        Disk(resume=True, every=0)
-    with pytest.raises(ValueError, match="Tiers: what is in memory does not outlive the process"):
-        Tiers(Memory(), Disk(folder, resume=True, every=0))
     with pytest.raises(ValueError, match="Tiers"):
         Sweep(step, X0, steps=30, schedule=Tiered(2, 2), storage=Disk(folder, resume=True, every=0))
     with pytest.raises(ValueError, match="check=True"):
@@ -418,11 +403,6 @@ def test_evicted_states_are_read_back(folder, schedule, monkeypatch):
             Calls(end).run(schedule=schedule, storage=Disk(folder / "kept", resume=True, every=0))
         assert bits_of(Calls().run(schedule=schedule, storage=Disk(folder / "kept", resume=True, every=0))) == EXPECTED
     assert list(folder.iterdir()) == []
-
-
-def test_a_short_sweep_makes_no_durable_point(folder, monkeypatch):
-    monkeypatch.setattr(session_module.DurableStates, "commit", lambda *arguments: pytest.fail("a point"))
-    assert bits_of(Calls().run(storage=Disk(folder, resume=True, every=1e6))) == EXPECTED
 
 
 def test_nothing_is_copied_for_points_that_cannot_be_made(folder, monkeypatch):
