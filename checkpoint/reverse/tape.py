@@ -33,8 +33,9 @@ from dualad.core.conversions import check_result
 from dualad.core.dispatch import strengthen
 from dualad.core.levels import Handle, Level, Owner, errors_as_in, new, shared_view, version_of
 from dualad.core.traced import Traced
-from dualad.core.with_numpy_value import stands_on_symbols, with_numpy_value
+from dualad.core.with_numpy_value import with_numpy_value
 from dualad.forward.dual import refuse_traced_metadata, separate
+from dualad.rules.cotangents import is_symbolic
 from dualad.rules.indexing import getitem, overwritten
 from dualad.rules.kinds import ROWS, Abstract, Composite, Elementwise
 from dualad.rules.memory import copied, own_to_write, shows_memory, writable
@@ -344,7 +345,7 @@ class Var(Traced):
 
     def _restate(self, fn: Any, body: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         row = ROWS.get(fn)
-        if type(row) is Composite and row.in_short is not None and self.dtype.kind == "f" and not stands_on_symbols(self):
+        if type(row) is Composite and row.in_short is not None and self.dtype.kind == "f" and not is_symbolic(self):
             rules = row.in_short(args, kwargs)
             if rules is not None:
                 return self._interpret(rules, args, kwargs)

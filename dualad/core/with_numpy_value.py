@@ -5,19 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from ..rules.calling import public_name
+from ..rules.cotangents import is_symbolic
 from ..rules.indexing import restate
 from ..rules.kinds import ROWS
 from .dispatch import dtype_of
 from .levels import Handle
 
-__all__ = ["stands_on_symbols", "with_numpy_value"]
+__all__ = ["with_numpy_value"]
 
 RESTATE = ROWS[restate]
 
 
 def with_numpy_value(top, fn, body, args, kwargs):
     """Return ``fn(*args, **kwargs)`` as NumPy computes it one level below that of `top`, with the derivatives of ``body(...)``."""
-    if stands_on_symbols(top):
+    if is_symbolic(top):
         return body(*args, **kwargs)
     value = top._below(fn, args, kwargs)
     if all(not x.size for x in handles((*args, *kwargs.values()))):
@@ -34,15 +35,6 @@ def handles(args):
             yield arg
         elif type(arg) in (list, tuple):
             yield from handles(arg)
-
-
-def stands_on_symbols(x):
-    """Return whether what is computed is known only later, so that there is no value to restate."""
-    while isinstance(x, Handle):
-        if x.level.abstract:
-            return True
-        x = x.primal
-    return False
 
 
 def with_value(result, value, level, fn):

@@ -94,28 +94,18 @@ def reshape_form(fn, args, kwargs, batched):
     return np.reshape(x, (x.shape[0], *shape))
 
 
+def unit_axes_form(fn, args, kwargs, batched):
+    """Evaluate a function that adds or leaves out axes of length 1."""
+    x = args[0]
+    shape = np.shape(fn(np.broadcast_to(0.0, x.shape[1:])[()], *args[1:], **kwargs))
+    return np.reshape(x, (x.shape[0], *shape))
+
+
 def transpose_form(fn, args, kwargs, batched):
     axes = bind(fn, args, kwargs)["axes"]
     ndim = np.ndim(args[0]) - 1
     axes = range(ndim)[::-1] if axes is None else [a % ndim for a in axes]
     return np.transpose(args[0], (0, *(a + 1 for a in axes)))
-
-
-def expand_dims_form(fn, args, kwargs, batched):
-    axis = bind(fn, args, kwargs)["axis"]
-    axes = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
-    ndim = np.ndim(args[0]) - 1 + len(axes)
-    return np.expand_dims(args[0], tuple(a % ndim + 1 for a in axes))
-
-
-def squeeze_form(fn, args, kwargs, batched):
-    axis = bind(fn, args, kwargs)["axis"]
-    x = args[0]
-    if axis is None:
-        return np.reshape(x, (x.shape[0], *(n for n in x.shape[1:] if n != 1)))
-    if np.ndim(x) == 1:
-        return NotImplemented
-    return np.squeeze(x, axis=behind(axis))
 
 
 def broadcast_to_form(fn, args, kwargs, batched):

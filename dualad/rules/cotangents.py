@@ -42,6 +42,12 @@ class Abstract:
             self.shape = shape_of(array)
             self.dtype = getattr(array, "dtype", None) or np.dtype(type(array))
 
+    @classmethod
+    def of(cls, shape, dtype):
+        like = cls.__new__(cls)
+        like.shape, like.dtype = tuple(shape), np.dtype(dtype)
+        return like
+
     @property
     def ndim(self):
         return len(self.shape)

@@ -378,18 +378,24 @@ def qr_vjp(g, ans, a):
     return mT(np.linalg.solve(r, mT(back)))
 
 
-def qr(a, mode="reduced"):
-    if mode not in ("reduced", "complete", "r"):
-        raise TypeError(f"numpy.linalg.qr: mode={mode!r} has no derivative rule in dualad: use 'reduced', 'complete' or 'r'")
+def completed(a, factored, basis, full):
+    """Return the factors of the first columns of a matrix, and q and r of all of it; if it is to be `full`, q is square."""
     m, n = np.shape(a)[-2:]
     k = min(m, n)
-    factors = qr_factors(a[..., :k])
+    factors = factored(a[..., :k])
     q, r = factors
     if n > k:
         r = np.concatenate([r, adjoint(q) @ a[..., k:]], axis=-1)
-    if mode == "complete" and m > k:
-        q = np.concatenate([q, complement(q, evaluate(null_basis, a, k))], axis=-1)
+    if full and m > k:
+        q = np.concatenate([q, complement(q, evaluate(basis, a, k))], axis=-1)
         r = np.concatenate([r, np.zeros((*np.shape(a)[:-2], m - k, n), r.dtype)], axis=-2)
+    return factors, q, r
+
+
+def qr(a, mode="reduced"):
+    if mode not in ("reduced", "complete", "r"):
+        raise TypeError(f"numpy.linalg.qr: mode={mode!r} has no derivative rule in dualad: use 'reduced', 'complete' or 'r'")
+    factors, q, r = completed(a, qr_factors, null_basis, mode == "complete")
     return r if mode == "r" else type(factors)(q, r)
 
 

@@ -210,12 +210,9 @@ def last_kept(parts):
 def scatter_form(fn, args, kwargs, batched):
     g, index, like = args
     parts = index if type(index) is tuple else (index,)
-    whole = Abstract.__new__(Abstract)
-    whole.dtype = like.dtype
     if is_basic(index):
-        whole.shape = (g.shape[0], *like.shape)
-        return fn(g, (slice(None), *parts), whole)
-    whole.shape = (*like.shape, g.shape[0])
+        return fn(g, (slice(None), *parts), Abstract.of((g.shape[0], *like.shape), like.dtype))
+    whole = Abstract.of((*like.shape, g.shape[0]), like.dtype)
     return np.moveaxis(fn(np.moveaxis(g, 0, -1), last_kept(parts), whole), -1, 0)
 
 

@@ -14,10 +14,10 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from .batching import axis_form
 from .constants import evaluate
 from .indexing import cast, is_traced, scatter
-from .kinds import composite, elementwise, is_complex, joined, linear
+from .kinds import Abstract, composite, elementwise, is_complex, joined, linear
 from .memory import as_plain_array, in_order
 from .names import np
-from .shapes import abstract_of, as_array, clamp_high, clamp_inside, clamp_low, positions
+from .shapes import as_array, clamp_high, clamp_inside, clamp_low, positions
 
 NO = np._NoValue
 windows = np.lib.stride_tricks.sliding_window_view
@@ -25,7 +25,7 @@ windows = np.lib.stride_tricks.sliding_window_view
 
 def back(g, places, x):
     """Return the cotangent of `x`, where `g` is that of its elements at flat places."""
-    return np.reshape(scatter(np.ravel(g), np.ravel(places), abstract_of((x.size,), x.dtype)), x.shape)
+    return np.reshape(scatter(np.ravel(g), np.ravel(places), Abstract.of((x.size,), x.dtype)), x.shape)
 
 
 # --- turning and splitting --------------------------------------------------------------------------------------------------

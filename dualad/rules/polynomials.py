@@ -41,21 +41,15 @@ def polyval(p, x):
     return ans
 
 
-def aligned_ends(a, b):
-    """Return two polynomials with zeros in front of the shorter."""
-    a, b = coefficients(a), coefficients(b)
-    n = max(np.shape(a)[0], np.shape(b)[0])
-    return (np.concatenate([np.zeros(n - np.shape(p)[0], p.dtype), p]) for p in (a, b))
+def by_powers(ufunc):
+    """Make the body of ``polyadd`` or ``polysub``: the shorter polynomial has zeros in front."""
 
+    def body(a1, a2):
+        both = coefficients(a1), coefficients(a2)
+        n = max(np.shape(p)[0] for p in both)
+        return ufunc(*(np.concatenate([np.zeros(n - np.shape(p)[0], p.dtype), p]) for p in both))
 
-def polyadd(a1, a2):
-    a, b = aligned_ends(a1, a2)
-    return a + b
-
-
-def polysub(a1, a2):
-    a, b = aligned_ends(a1, a2)
-    return a - b
+    return body
 
 
 def trimmed(p):
@@ -211,8 +205,8 @@ def horner(c, x):
 # fmt: off
 composite(np.poly,    poly, value_dependent=True, with_numpy_value=True)
 composite(np.polyval, polyval, with_numpy_value=True)
-composite(np.polyadd, polyadd, with_numpy_value=True)
-composite(np.polysub, polysub, with_numpy_value=True)
+composite(np.polyadd, by_powers(np.add), with_numpy_value=True)
+composite(np.polysub, by_powers(np.subtract), with_numpy_value=True)
 composite(np.polymul, lambda a1, a2: convolve_full(trimmed(a1), trimmed(a2)), value_dependent=True, with_numpy_value=True)
 composite(np.polyder, polyder, with_numpy_value=True)
 composite(np.polyint, polyint, with_numpy_value=True)

@@ -49,45 +49,23 @@ def logarithm(x: Any, base: Any = None) -> Any:
     return np.log(x) if base is None else np.log(x) / np.log(base)
 
 
+#: functions of one number that NumPy has under the same name, or as arcsin for asin
+SAME = "cbrt cos cosh degrees exp exp2 expm1 isfinite isinf isnan log10 log1p log2 radians sin sinh sqrt tan tanh"
+INVERSE = "acos acosh asin asinh atan atanh"
 BODIES: dict[str, Callable] = {
-    "acos": of_one(np.arccos),
-    "acosh": of_one(np.arccosh),
-    "asin": of_one(np.arcsin),
-    "asinh": of_one(np.arcsinh),
-    "atan": of_one(np.arctan),
+    **{name: of_one(getattr(np, name)) for name in SAME.split()},
+    **{name: of_one(getattr(np, f"arc{name[1:]}")) for name in INVERSE.split()},
+    **{name: special(name) for name in ("erf", "erfc", "gamma")},
     "atan2": lambda y, x: np.arctan2(y, x),
-    "atanh": of_one(np.arctanh),
-    "cbrt": of_one(np.cbrt),
     "copysign": of_two(np.copysign),
-    "cos": of_one(np.cos),
-    "cosh": of_one(np.cosh),
-    "degrees": of_one(np.degrees),
-    "erf": special("erf"),
-    "erfc": special("erfc"),
-    "exp": of_one(np.exp),
-    "exp2": of_one(np.exp2),
-    "expm1": of_one(np.expm1),
     "fabs": of_one(np.abs),
     "fmod": of_two(np.fmod),
-    "gamma": special("gamma"),
     "hypot": hypotenuse,
     "isclose": close,
-    "isfinite": of_one(np.isfinite),
-    "isinf": of_one(np.isinf),
-    "isnan": of_one(np.isnan),
     "lgamma": special("gammaln"),
     "log": logarithm,
-    "log10": of_one(np.log10),
-    "log1p": of_one(np.log1p),
-    "log2": of_one(np.log2),
     "pow": of_two(np.power),
-    "radians": of_one(np.radians),
     "remainder": lambda x, y: x - y * np.rint(x / y),
-    "sin": of_one(np.sin),
-    "sinh": of_one(np.sinh),
-    "sqrt": of_one(np.sqrt),
-    "tan": of_one(np.tan),
-    "tanh": of_one(np.tanh),
 }
 
 FUNCTIONS = {name: by_body(getattr(math, name), body, f"math.{name}") for name, body in BODIES.items() if hasattr(math, name)}
@@ -115,7 +93,7 @@ def of_complex(ufunc: Callable) -> Callable:
 
 COMPLEX_BODIES: dict[str, Callable] = {
     **{name: of_complex(getattr(np, name)) for name in ["cos", "cosh", "exp", "log10", "sin", "sinh", "sqrt", "tan", "tanh"]},
-    **{name: of_complex(getattr(np, f"arc{name[1:]}")) for name in ["acos", "acosh", "asin", "asinh", "atan", "atanh"]},
+    **{name: of_complex(getattr(np, f"arc{name[1:]}")) for name in INVERSE.split()},
     "log": lambda z, base=None: logarithm(z + 0j, base),
     "phase": lambda z: np.angle(z),
     "rect": lambda r, phi: r * np.cos(phi) + 1j * (r * np.sin(phi)),

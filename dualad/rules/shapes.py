@@ -10,17 +10,16 @@ from numpy.lib.array_utils import normalize_axis_index
 from .batching import (
     axis_form,
     broadcast_to_form,
-    expand_dims_form,
     flat_form,
     last_two,
     natural,
     over_axes,
     reshape_form,
     roll_form,
-    squeeze_form,
     surround_form,
     tile_form,
     transpose_form,
+    unit_axes_form,
 )  # fmt: skip
 from .constants import evaluate
 from .cotangents import any_traced, is_symbolic
@@ -157,21 +156,15 @@ def diagonal_transpose(g, x, offset=0, axis1=0, axis2=1):
     rows, columns = np.arange(n) + max(-offset, 0), np.arange(n) + max(offset, 0)
     axes = [axis1 % len(x.shape), axis2 % len(x.shape)]
     rest = [i for i in range(len(x.shape)) if i not in axes]
-    full = scatter(g, (*index[:-2], rows, columns), abstract_of(tuple(x.shape[i] for i in (*rest, *axes)), x.dtype))
+    full = scatter(g, (*index[:-2], rows, columns), Abstract.of((x.shape[i] for i in (*rest, *axes)), x.dtype))
     return np.transpose(full, tuple(np.argsort([*rest, *axes])))
-
-
-def abstract_of(shape, dtype):
-    like = Abstract.__new__(Abstract)
-    like.shape, like.dtype = shape, dtype
-    return like
 
 
 def diag(v, k=0):
     if ndim_of(v) == 2:
         return np.diagonal(v, k)
     places = np.arange(shape_of(v)[0])
-    return scatter(v, (places + max(-k, 0), places + max(k, 0)), abstract_of((shape_of(v)[0] + abs(k),) * 2, v.dtype))
+    return scatter(v, (places + max(-k, 0), places + max(k, 0)), Abstract.of((shape_of(v)[0] + abs(k),) * 2, v.dtype))
 
 
 # --- repeating and padding --------------------------------------------------------------------------------------------------
@@ -186,7 +179,7 @@ def take_transpose(g, x, indices, axis=None, out=None, mode="raise"):
         indices = indices % n if mode == "wrap" else np.clip(indices, 0, n - 1)
     element = not indices.ndim and issubclass(type(indices), np.ndarray | np.generic)
     index = (*(slice(None),) * axis, int(indices) if element else indices)
-    return np.reshape(scatter(g, index, abstract_of(shape, x.dtype)), x.shape)
+    return np.reshape(scatter(g, index, Abstract.of(shape, x.dtype)), x.shape)
 
 
 def repeat_transpose(g, x, repeats, axis=None):
@@ -196,7 +189,7 @@ def repeat_transpose(g, x, repeats, axis=None):
         last = axis + 1 == len(shape)  # np.sum is slow over a last axis this short
         return np.reshape(np.matmul(g, np.ones(repeats, x.dtype)) if last else np.sum(g, axis=axis + 1), x.shape)
     index = (*(slice(None),) * axis, np.repeat(np.arange(shape[axis]), repeats))
-    return np.reshape(scatter(g, index, abstract_of(shape, x.dtype)), x.shape)
+    return np.reshape(scatter(g, index, Abstract.of(shape, x.dtype)), x.shape)
 
 
 def tile_transpose(g, x, reps):
@@ -421,9 +414,9 @@ linear(np.swapaxes,     lambda g, x, axis1, axis2: np.swapaxes(g, axis1, axis2),
        batch=over_axes("axis1", "axis2"))
 linear(np.moveaxis,     lambda g, x, source, destination: np.moveaxis(g, destination, source), view="always", moves=True,
        batch=over_axes("source", "destination"))
-linear(np.expand_dims,  lambda g, x, axis: np.reshape(g, x.shape), view="always", moves=True, batch=expand_dims_form, lower="reshape")
+linear(np.expand_dims,  lambda g, x, axis: np.reshape(g, x.shape), view="always", moves=True, batch=unit_axes_form, lower="reshape")
 linear(np.squeeze,      lambda g, x, axis=None: np.reshape(g, x.shape), view="always", call=of_number(np.squeeze), moves=True, neutral=True,
-       batch=squeeze_form, lower="reshape")
+       batch=unit_axes_form, lower="reshape")
 linear(np.broadcast_to, lambda g, x, shape, subok=False: unbroadcast(g, x), view="always", moves=True, neutral=True,
        batch=broadcast_to_form, blocks="broadcast", lower="broadcast_to")
 linear(np.flip,         lambda g, x, axis=None: np.flip(g, axis), view="always", moves=True, batch=axis_form)

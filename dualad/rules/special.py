@@ -51,13 +51,19 @@ def rule(name, *partials, **options):
         elementwise(fn, *partials, name=f"scipy.special.{name}", **options)
 
 
-def several(name, *partials):
-    """Enter a function of one argument with several results: a partial ``(x, results)`` for each."""
-    fn = getattr(sp, name)
+def several(name, *partials, at=0):
+    """Enter a function with several results: for each a partial ``(part, *args)`` by argument `at`, where ``part(i)`` is result i."""
+    fn = getattr(sp, name, None)
+    if fn is None:
+        return
     parts = [part(fn, i) for i in range(len(partials))]
     for i, (one, partial) in enumerate(zip(parts, partials, strict=True)):
-        elementwise(one, lambda ans, x, partial=partial: partial(x, lambda i: parts[i](x)), singular=True, inner=result(name, i))
-    composite(fn, lambda x: tuple(one(x) for one in parts), name=f"scipy.special.{name}")
+
+        def by_argument(ans, *args, partial=partial):
+            return partial(lambda i: parts[i](*args), *args)
+
+        elementwise(one, *(None,) * at, by_argument, singular=True, inner=result(name, i))
+    composite(fn, lambda *args: tuple(one(*args) for one in parts), name=f"scipy.special.{name}")
 
 
 def result(name, i):
@@ -355,8 +361,8 @@ rule("fdtr",       None, None, lambda ans, m, n, x: f_density(m, n, x))
 rule("fdtrc",      None, None, lambda ans, m, n, x: -f_density(m, n, x))
 rule("fdtri",      None, None, lambda ans, m, n, p: 1.0 / f_density(m, n, ans))
 rule("stdtrit",    None, lambda ans, df, p: 1.0 / student_pdf(df, ans))
-several("fresnel", lambda x, part: np.sin(0.5 * math.pi * half_turns_of_square(x)),
-                   lambda x, part: np.cos(0.5 * math.pi * half_turns_of_square(x)))
+several("fresnel", lambda part, x: np.sin(0.5 * math.pi * half_turns_of_square(x)),
+                   lambda part, x: np.cos(0.5 * math.pi * half_turns_of_square(x)))
 
 # --- elementary -------------------------------------------------------------------------------------------------------------
 
@@ -399,8 +405,8 @@ rule("exp1",   lambda ans, x: -np.exp(-x) / x)
 rule("expi",   lambda ans, x: np.exp(x) / x)
 rule("expn",   None, expn_partial)
 rule("spence", spence_partial, singular=True)  # spence'(0) = -inf
-several("sici",   lambda x, part: sine_over(x), lambda x, part: np.cos(x) / x)
-several("shichi", lambda x, part: sinh_over(x), lambda x, part: np.cosh(x) / x)
+several("sici",   lambda part, x: sine_over(x), lambda part, x: np.cos(x) / x)
+several("shichi", lambda part, x: sinh_over(x), lambda part, x: np.cosh(x) / x)
 
 # --- Bessel functions (DLMF 10) ---------------------------------------------------------------------------------------------
 
@@ -435,9 +441,9 @@ rule("berp", lambda ans, x: -sp.bei(x) - ans / x)                               
 rule("beip", beip_partial)
 rule("kerp", lambda ans, x: -sp.kei(x) - ans / x)
 rule("keip", lambda ans, x: sp.ker(x) - ans / x)
-several("airy", lambda x, part: part(1), lambda x, part: x * part(0), lambda x, part: part(3), lambda x, part: x * part(2))
-several("itj0y0", lambda x, part: sp.j0(x), lambda x, part: sp.y0(x))
-several("iti0k0", lambda x, part: sp.i0(x), lambda x, part: sp.k0(x))
+several("airy", lambda part, x: part(1), lambda part, x: x * part(0), lambda part, x: part(3), lambda part, x: x * part(2))
+several("itj0y0", lambda part, x: sp.j0(x), lambda part, x: sp.y0(x))
+several("iti0k0", lambda part, x: sp.i0(x), lambda part, x: sp.k0(x))
 
 # --- elliptic and hypergeometric ----------------------------------------------------------------------------------------------
 

@@ -11,29 +11,14 @@ import math
 import numpy as np
 from scipy import special as sp
 
-from .kinds import ROWS, composite, elementwise, refused, trust_rows
-from .special import chebyu_partial, ellipk_partial, f_density, lower, normal_pdf, part, result, rule, wofz_partial
+from .kinds import ROWS, refused, trust_rows
+from .special import chebyu_partial, ellipk_partial, f_density, lower, normal_pdf, rule, several, wofz_partial
 from .special_parts import beta_density, gamma_density, near_zero
 
 __all__ = ["RARE"]
 
 KNOWN = set(ROWS)
 ROOT_PI, ROOT_2, ROOT_2PI = math.sqrt(math.pi), math.sqrt(2.0), math.sqrt(2.0 * math.pi)
-
-
-def several(name, at, *partials):
-    """Enter a function with several results: for each a partial ``(part, *args)`` by argument `at`, where ``part(i)`` is result i."""
-    fn = getattr(sp, name, None)
-    if fn is None:
-        return
-    parts = [part(fn, i) for i in range(len(partials))]
-    for i, (one, partial) in enumerate(zip(parts, partials, strict=True)):
-
-        def by_argument(ans, *args, partial=partial):
-            return partial(lambda i: parts[i](*args), *args)
-
-        elementwise(one, *(None,) * at, by_argument, singular=True, inner=result(name, i))
-    composite(fn, lambda *args: tuple(one(*args) for one in parts), name=f"scipy.special.{name}")
 
 
 # --- distributions ------------------------------------------------------------------------------------------------------------------
@@ -149,10 +134,10 @@ def besselpoly_partial(ans, a, lmbda, nu):
 
 
 # fmt: off
-several("it2i0k0",   0, i0_rise, lambda part, x: -sp.k0(x) / x)
-several("it2j0y0",   0, j0_fall, lambda part, x: -sp.y0(x) / x)
-several("itairy",    0, lambda part, x: sp.airy(x)[0], lambda part, x: sp.airy(x)[2],
-                        lambda part, x: sp.airy(-x)[0], lambda part, x: sp.airy(-x)[2])
+several("it2i0k0",   i0_rise, lambda part, x: -sp.k0(x) / x)
+several("it2j0y0",   j0_fall, lambda part, x: -sp.y0(x) / x)
+several("itairy",    lambda part, x: sp.airy(x)[0], lambda part, x: sp.airy(x)[2],
+                     lambda part, x: sp.airy(-x)[0], lambda part, x: sp.airy(-x)[2])
 rule("it2struve0",   lambda ans, x: -sp.struve(0.0, x) / x)
 rule("itstruve0",    lambda ans, x: sp.struve(0.0, x))
 rule("itmodstruve0", lambda ans, x: sp.modstruve(0.0, x))
@@ -171,7 +156,6 @@ for name in ("modfresnelp", "modfresnelm"):
     sign = float(np.sign(getattr(sp, name)(1.0)[0].imag))  # of both the second in SciPy 1.13
     several(
         name,
-        0,
         lambda part, x, sign=sign: -np.exp(1j * sign * x * x),
         lambda part, x, sign=sign: -2j * sign * x * part(1) - np.exp(-0.25j * sign * math.pi) / ROOT_PI,
     )
@@ -188,7 +172,6 @@ def root_of_positive(x):
 
 several(
     "airye",
-    0,
     lambda part, z: part(1) + np.sqrt(z) * part(0),
     lambda part, z: z * part(0) + np.sqrt(z) * part(1),
     lambda part, z: part(3) - root_of_positive(z) * part(2),
@@ -196,7 +179,6 @@ several(
 )
 several(  # DLMF 10.61.3
     "kelvin",
-    0,
     lambda part, x: part(2),
     lambda part, x: part(3),
     lambda part, x: 1j * part(0) - part(2) / x,
@@ -206,7 +188,7 @@ several(  # DLMF 10.61.3
 
 def oscillating(name, at, bend, unit=1.0):
     """Enter a solution of y'' = q y that SciPy returns with y': `bend` returns q of the arguments; `unit` is that of the one at `at`."""
-    several(name, at, lambda part, *args: unit * part(1), lambda part, *args: unit * bend(*args) * part(0))
+    several(name, lambda part, *args: unit * part(1), lambda part, *args: unit * bend(*args) * part(0), at=at)
 
 
 for name in ("pbdv", "pbvv"):
@@ -228,8 +210,8 @@ def spheroidal(name, value, sign, side):
         gap = 1.0 - side * x * x
         return (2.0 * side * x * part(1) - side * (cv + sign * side * c * c * x * x - m * m / gap) * part(0)) / gap
 
-    several(name, 3, lambda part, m, n, c, x: part(1), lambda part, m, n, c, x: bend(part, m, x, c, value(m, n, c)))
-    several(f"{name}_cv", 4, lambda part, m, n, c, cv, x: part(1), lambda part, m, n, c, cv, x: bend(part, m, x, c, cv))
+    several(name, lambda part, m, n, c, x: part(1), lambda part, m, n, c, x: bend(part, m, x, c, value(m, n, c)), at=3)
+    several(f"{name}_cv", lambda part, m, n, c, cv, x: part(1), lambda part, m, n, c, cv, x: bend(part, m, x, c, cv), at=4)
 
 
 spheroidal("pro_ang1", sp.pro_cv, -1.0, 1.0)

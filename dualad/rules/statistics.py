@@ -289,8 +289,8 @@ def bincount(x, /, weights=None, minlength=0):
     else:
         x, size = bins_of(x, minlength), minlength
     if weights is None:
-        return scatter(np.ones(np.shape(x), int), x, shaped((size,), int))
-    return scatter(inexact(weights), x, shaped((size,), float))
+        return scatter(np.ones(np.shape(x), int), x, Abstract.of((size,), int))
+    return scatter(inexact(weights), x, Abstract.of((size,), float))
 
 
 @primitive
@@ -304,13 +304,6 @@ def bins_of(x, size):
     if high >= size:
         raise IndexError(f"numpy.bincount: x has {high} among its elements, and where it is traced minlength={size} is the number of bins")
     return x
-
-
-def shaped(shape, dtype):
-    """Return a shape and dtype for `scatter`."""
-    like = Abstract.__new__(Abstract)
-    like.shape, like.dtype = tuple(shape), np.dtype(dtype)
-    return like
 
 
 def bin_edges(a, bins=10, range=None, weights=None):
@@ -357,7 +350,7 @@ def histogramdd_counts(columns, edges, weights, density, dtype):
         counts = np.bincount(np.ravel_multi_index(places, shape), minlength=int(np.prod(shape))).reshape(shape).astype(dtype)
     else:
         weights = np.ravel(as_array(weights))
-        counts = scatter(weights[inside], places, shaped(shape, dtype or weights.dtype))
+        counts = scatter(weights[inside], places, Abstract.of(shape, dtype or weights.dtype))
     if density:
         counts = counts / np.sum(counts)
         for i, e in enumerate(edges):

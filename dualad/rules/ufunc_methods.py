@@ -12,8 +12,8 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from .batching import axis_form
-from .indexing import scatter
-from .kinds import ROWS, Abstract, Elementwise, constant, linear, primitive
+from .indexing import abstract, scatter
+from .kinds import ROWS, Elementwise, constant, linear, primitive
 from .writing import at
 
 __all__ = ["METHODS", "method"]
@@ -126,7 +126,7 @@ def add_reduceat_transpose(g, x, indices, axis=0, dtype=None):
     parts = segments(indices, x.shape[axis])
     spread = np.concatenate([np.full(b - a, k) for k, (a, b) in enumerate(parts)])
     into = np.concatenate([np.arange(a, b) for a, b in parts])
-    return scatter(np.take(g, spread, axis), (*(slice(None),) * axis, into), x if isinstance(x, Abstract) else Abstract(x))
+    return scatter(np.take(g, spread, axis), (*(slice(None),) * axis, into), abstract(x))
 
 
 # --- the table --------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from weakref import WeakSet
 import numpy as np
 import optree
 
-from .callers import trim
+from .callers import trimmed
 from .forks import held_across_forks, lock_of
 from .hints import Rest, Result
 
@@ -41,29 +41,20 @@ class Cached(Generic[Rest, Result]):
         self.points: WeakSet[Point] = WeakSet()
         update_wrapper(self, f)
 
+    @trimmed
     def __call__(self, *args: Rest.args, **kwargs: Rest.kwargs) -> tuple[Any, ...]:
         """Return the value, the Jacobian, and the aux where there is one."""
-        try:
-            return self.parts(args, kwargs)
-        except Exception as error:
-            trim(error)
-            raise
+        return self.parts(args, kwargs)
 
+    @trimmed
     def value(self, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
         """Return what f does, without its aux."""
-        try:
-            return self.parts(args, kwargs, 0, 1)[0]
-        except Exception as error:
-            trim(error)
-            raise
+        return self.parts(args, kwargs, 0, 1)[0]
 
+    @trimmed
     def jacobian(self, *args: Rest.args, **kwargs: Rest.kwargs) -> Any:
         """Return the Jacobian."""
-        try:
-            return self.parts(args, kwargs, 1, 2)[0]
-        except Exception as error:
-            trim(error)
-            raise
+        return self.parts(args, kwargs, 1, 2)[0]
 
     def parts(self, args, kwargs, start=0, stop=None):
         """Return copies of some results at a point, which is evaluated if no thread has done so."""

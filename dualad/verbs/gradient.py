@@ -131,14 +131,7 @@ def value_and_gradient(
     >>> value_and_gradient(lambda x: np.sum(x**2))(np.array([1.0, 3.0]))
     (np.float64(10.0), array([2., 6.]))
     """
-    pair = with_value(f, argnums, chunk, nan_safe, has_aux, "value_and_gradient")
-
-    @trimmed
-    @wraps(f)
-    def differentiated(*args, **kwargs):
-        return pair(*args, **kwargs)
-
-    return differentiated
+    return trimmed(wraps(f)(with_value(f, argnums, chunk, nan_safe, has_aux, "value_and_gradient")))
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------

@@ -276,12 +276,7 @@ def value_and_jacobian(
         pair = sparse_pair(compressed, verify, without_aux(f, has_aux, "value_and_jacobian"))
     refuse_verify(sparsity, verify, "value_and_jacobian")
 
-    @trimmed
-    @wraps(f)
-    def differentiated(*args, **kwargs):
-        return pair(*args, **kwargs)
-
-    return Cached(f, pair) if cache else differentiated
+    return Cached(f, pair) if cache else trimmed(wraps(f)(pair))
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------

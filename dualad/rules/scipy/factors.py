@@ -13,7 +13,7 @@ from scipy import linalg as sl
 from ..constants import evaluate
 from ..decompositions import (
     adjoint,
-    complement,
+    completed,
     conj,
     diagonal,
     eig,
@@ -122,13 +122,7 @@ def qr_body(a, mode="full", pivoting=False):
         raise NotImplementedError(f"scipy.linalg.qr has no derivative with mode={mode!r}: use 'full', 'r' or 'economic'")
     order = [evaluate(pivots_of, a)] if pivoting else []
     a = a[:, order[0]] if pivoting else a
-    m, n = shape_of(a)
-    k = min(m, n)
-    q, r = qr_factors(a[:, :k])
-    r = np.concatenate([r, adjoint(q) @ a[:, k:]], axis=-1) if n > k else r
-    if mode != "economic" and m > k:
-        q = np.concatenate([q, complement(q, evaluate(null_basis, a, k))], axis=-1)
-        r = np.concatenate([r, np.zeros((m - k, n), r.dtype)])
+    _, q, r = completed(a, qr_factors, null_basis, mode != "economic")
     return (r, *order) if mode == "r" else (q, r, *order)
 
 
