@@ -177,15 +177,32 @@ def lowered(operation, nodes):
     args, kwargs = (map_values(nodes.__getitem__, part) for part in (operation.args, operation.kwargs))
     if rule is not None:
         try:
-            inspect.signature(rule).bind(given, *args, **kwargs)
+            bound = inspect.signature(rule).bind(given, *args, **kwargs)
         except TypeError:
             raise NoLoopForm("it has keywords that the loops have not") from None
-        made = rule(given, *args, **kwargs)
+        for name in NUMBERS & bound.arguments.keys():
+            bound.arguments[name] = plain(bound.arguments[name])
+        made = rule(*bound.args, **bound.kwargs)
     elif (scalar := scalar_of(fn)) is not None and not kwargs:
         made = elementwise(fn, given, args)
     else:
         raise NoLoopForm("it has keywords" if scalar is not None else reason_of(fn) or "it has no loop form")
     return tuple(map(exactly, made if operation.several else [made], outs))
+
+
+#: arguments of rules that say axes, lengths and places, in numbers that are known
+NUMBERS = {
+    "axes", "axis", "count", "ddof", "decimals", "k", "options", "pad_width", "reps", "rest", "shape", "shift", "size", "window_shape",
+}  # fmt: skip
+
+
+def plain(part):
+    """Return an argument with numbers for nodes; one that is computed has no loop form."""
+    if isinstance(part, tuple | list):
+        return type(part)(map(plain, part))
+    if isinstance(part, dict):
+        return {key: plain(value) for key, value in part.items()}
+    return moves.known(part)[()] if isinstance(part, Node) else part
 
 
 def rule_of(fn):

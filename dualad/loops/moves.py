@@ -363,8 +363,7 @@ def plain_index(index):
         if isinstance(part, Node) and isinstance(part.form, Fill) and not part.shape and part.dtype.kind in "iu":
             parts[k] = int(part.form.number)
         elif issubclass(type(part), list | np.ndarray):
-            array = np.asarray(part)
-            parts[k] = Node(Buffer(None, array), array.shape, array.dtype)
+            parts[k] = as_node(part)
     return tuple(parts), all(not isinstance(part, Node) for part in parts) and is_basic(tuple(parts))
 
 

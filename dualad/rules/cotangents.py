@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from functools import lru_cache
 from typing import Any
 
@@ -187,5 +188,5 @@ def restore_axes(g, x, axis=None, keepdims=False):
     if type(axis) is int:
         axis %= len(shape)
         return np.reshape(g, (*shape[:axis], 1, *shape[axis + 1 :]))
-    axes = {a % len(shape) for a in ((axis,) if issubclass(type(axis), np.integer) else axis)}
+    axes = {operator.index(a) % len(shape) for a in (axis if isinstance(axis, tuple | list) else (axis,))}
     return np.reshape(g, tuple(1 if i in axes else n for i, n in enumerate(shape)))

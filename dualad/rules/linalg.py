@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import string
 from contextlib import suppress
 from functools import lru_cache
@@ -387,7 +388,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
         axes = tuple(range(ndim))
         ord = 2 if ord in (None, "fro", "f") else ord
         return vector_norm(x, ord, axes, keepdims)
-    axes = tuple(range(ndim)) if axis is None else (int(axis),) if issubclass(type(axis), int | np.integer) else tuple(axis)
+    axes = tuple(range(ndim)) if axis is None else tuple(axis) if isinstance(axis, tuple | list) else (operator.index(axis),)
     if len(axes) == 1:
         return vector_norm(x, ord, axes[0], keepdims)
     if len(axes) != 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from functools import cache
 
 from numpy.lib.array_utils import normalize_axis_index
@@ -57,8 +58,10 @@ def linalg_outer(x1, x2, /):
 
 
 def matrix_power(a, n):
-    if not issubclass(type(n), int | np.integer):
-        raise TypeError(f"numpy.linalg.matrix_power: the exponent is {n!r}: it must be an integer")
+    try:
+        n = operator.index(n)
+    except TypeError:
+        raise TypeError(f"numpy.linalg.matrix_power: the exponent is {n!r}: it must be an integer") from None
     if n < 0:
         return matrix_power(np.linalg.inv(a), -n)
     if n == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from functools import wraps
 
 from numpy.lib.array_utils import normalize_axis_index
@@ -193,7 +194,7 @@ def repeat_transpose(g, x, repeats, axis=None):
 
 
 def tile_transpose(g, x, reps):
-    reps = (reps,) if issubclass(type(reps), int | np.integer) else tuple(reps)
+    reps = tuple(map(operator.index, reps)) if np.iterable(reps) else (operator.index(reps),)
     ndim = max(len(reps), len(x.shape))
     shape, reps = (1,) * (ndim - len(x.shape)) + x.shape, (1,) * (ndim - len(reps)) + reps
     pairs = np.reshape(g, tuple(m for r, n in zip(reps, shape, strict=True) for m in (r, n)))

@@ -224,7 +224,10 @@ def median(skip_nan):
     def body(a, axis=None, out=None, overwrite_input=False, keepdims=False):
         a = inexact(a)
         ans = quantiles(a, 0.5, axis, "linear", given(keepdims), skip_nan)
-        return stated(np.reshape(middle(fold(a, axis), skip_nan), np.shape(ans)), ans) if is_symbolic(ans) and np.size(a) else ans
+        if not is_symbolic(ans) or not np.size(a):
+            return ans
+        found = np.reshape(middle(fold(a, axis), skip_nan), np.shape(ans))
+        return stated(found if np.ndim(ans) else found[()], ans)
 
     return body
 
@@ -315,7 +318,7 @@ def bin_edges(a, bins=10, range=None, weights=None):
     if evaluate(np.equal, low, high):
         low, high = low - 0.5, high + 0.5
     ans = np.linspace(low, high, count + 1)
-    kind = np.result_type(ans if range is None else 0.0, a)
+    kind = np.result_type(ans if range is None else 0.0, as_array(a))
     return ans if ans.dtype == kind else cast(ans, kind)
 
 

@@ -29,7 +29,7 @@ def logsumexp_body(a, axis=None, b=None, keepdims=False, return_sign=False):
     out = np.log(np.abs(total) if return_sign else total) + top
     sign = np.sign(total)
     if not keepdims:
-        out, sign = (np.squeeze(part, axis=axis) for part in (out, sign))
+        out, sign = (np.squeeze(part, axis=axis)[()] for part in (out, sign))
     return (out, sign) if return_sign else out
 
 

@@ -8,6 +8,7 @@ from in_groups import for_each
 
 from checkpoint import grad
 from dualad import gradient, jit, jvp
+from dualad.scipy import special
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=6)
@@ -35,6 +36,11 @@ def test_integers_stay_integers_where_there_is_no_nan(fn, name, backend):
     x = INTEGERS[name]
     for options in ({}, {"axis": -1}, {"axis": 0}):
         assert_same(jit(lambda x, options=options: fn(x, **options), backend=backend)(x), fn(x, **options))
+
+
+def test_a_median_and_a_sum_of_exponentials_are_scalars():
+    assert_same(jit(np.median)(X), np.median(X))
+    assert type(jit(special.logsumexp)(X)) is type(special.logsumexp(X)) is np.float64
 
 
 def test_both_parts_of_integers_are_floats():

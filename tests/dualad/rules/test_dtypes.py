@@ -155,6 +155,7 @@ VALUES = {
     "nanmax of nothing": (lambda a: np.nanmax(a, initial=-5.0), np.array([NAN, NAN])),
     "quantile between infinities": (lambda a: np.quantile(a, 0.3), np.array([-INF, 1.0, INF])),
     "interp beside NaN": (lambda x: np.interp(x, [0.0, 1.0, 2.0, 3.0], [1.0, NAN, 2.0, 4.0]), np.array([1.0, 2.0, 0.0, 0.5, 2.5])),
+    "weights in bins of a list": (lambda a: np.histogram([0.1, 0.2, 0.7], 2, weights=a)[0], np.array([0.1, 0.2, 0.7])),
     "histogramdd of numbers": (lambda a: np.histogramdd([a[0], a[1]], 2)[1][0], V),
     "cond of zeros": (np.linalg.cond, np.zeros((2, 2))),
     "cond of a singular matrix": (lambda a: np.linalg.cond(a, 1), np.stack([np.ones((2, 2)), A])),
