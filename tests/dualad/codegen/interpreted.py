@@ -1,17 +1,14 @@
-"""Emitted source run by Python itself: slow, but it needs no compilation, and each index is checked."""
+"""Emitted source run by Python itself, with NumPy's functions for our kernels: no compilation, and each index is checked."""
 
 from __future__ import annotations
 
 import importlib.util
 import math
-import operator
 from types import FunctionType, ModuleType
 
 import numpy as np
 import pytest
 
-from dualad.codegen.arithmetic import multiply_add, product_of, sum_of
-from dualad.codegen.emit import HEADER
 from dualad.codegen.native import Native
 from dualad.graph.passes import optimised
 from dualad.graph.trace import Trace
@@ -28,7 +25,6 @@ NUMPY = {
     ]
 } | {
     "any_sin": np.sin, "any_cos": np.cos, "any_tan": np.tan, "is_finite": np.isfinite, "is_infinite": np.isinf,
-    "multiply_add": multiply_add, "sum_of": sum_of, "product_of": product_of,
     "fmax_share": fmax_share, "larger_share": larger_share, "softmax_share": softmax_share,
     "complex_magnitude": np.abs, "complex_quotient": np.divide, "complex_reciprocal": np.reciprocal,
     "complex_turn": lambda x, y, e, c, s: np.exp(complex(x, y)),
@@ -55,40 +51,6 @@ def check(index):
             raise IndexError(f"the emitted code reads at {index}")
 
 
-def ratio(x, r):
-    return 0.0 if r == 0 else np.float64(x) / r
-
-
-def strong_multiply(p, t):
-    r = np.float64(p) * t
-    return 0.0 if t == 0 and r != r else r
-
-
-def at_least_inside(k, n):
-    if not -n <= k < n:
-        raise IndexError("out of bounds")
-    return k + n if k < 0 else k
-
-
-def exact(operate):
-    """Return an operation of integers that raises beyond 64 bits."""
-
-    def compute(*numbers):
-        result = operate(*map(int, numbers))
-        if type(result) is not int or not -(1 << 63) <= result < 1 << 63:
-            raise OverflowError("beyond 64 bits")
-        return np.int64(result)
-
-    return compute
-
-
-EXACT = {
-    "exact_sum": exact(operator.add), "exact_difference": exact(operator.sub), "exact_product": exact(operator.mul),
-    "exact_power": exact(pow), "exact_quotient": exact(operator.floordiv), "exact_remainder": exact(operator.mod),
-    "exact_absolute": exact(abs),
-}  # fmt: skip
-
-
 class Interpreted(Native):
     """A program whose emitted source Python runs."""
 
@@ -101,11 +63,10 @@ def module_of(source):
     """Return the module of an emitted source that Python runs."""
     module = ModuleType("interpreted")
     space = vars(module)
-    space.update(NUMPY, **EXACT, np=np, math=Tolerant, large_angle=lambda x: abs(x) > 1.0)
-    space.update(choose=lambda c, x, y: x if c else y, ratio=ratio, strong_multiply=strong_multiply, at_least_inside=at_least_inside)
-    before = {*space, "__builtins__"}
-    exec(compile(source.removeprefix(HEADER), "<interpreted>", "exec"), space)
-    space.update({name: checking(fn) for name, fn in space.items() if name not in before and isinstance(fn, FunctionType)})
+    exec(compile(source, "<interpreted>", "exec"), space)
+    functions = {name: fn for name, fn in space.items() if isinstance(fn, FunctionType)}
+    emitted = {name: checking(fn) for name, fn in functions.items() if fn.__code__.co_filename == "<interpreted>"}
+    space.update(NUMPY, **emitted, math=Tolerant, large_angle=lambda x: abs(x) > 1.0)
     return module
 
 

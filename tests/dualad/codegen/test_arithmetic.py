@@ -45,9 +45,11 @@ def test_products_are_not_rounded_before_they_are_added():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_every_number_is_that_of_the_processor(dtype):
     pytest.importorskip("llvmlite")
-    from from_text import compiled
+    from handmade import I, compiled, variables
 
     from dualad.codegen.machine import FUSES
+    from dualad.ir.nodes import For, Load, Store, number
+    from dualad.ir.values import Value, call
 
     if not FUSES:
         pytest.skip("this processor has no instruction that multiplies and adds")
@@ -59,10 +61,10 @@ def test_every_number_is_that_of_the_processor(dtype):
         tiny = numbers * dtype(2.0 ** (-530 if dtype is np.float64 else -70))
     for x in (special, numbers, tiny):
         name = np.dtype(dtype).name
-        loop = f"for i in range({len(x)}):\n        y[i] = multiply_add(x[i, 0], x[i, 1], x[i, 2])\n"
-        text = f"def part0(x, y):\n    {loop}"
         y = np.empty(len(x), dtype)
-        compiled(text, "part0", [(x.shape, name), (y.shape, name)])(x, y)
+        a, b = variables(x=(x.shape, name), y=(y.shape, name))
+        result = call("multiply_add", *(Value(Load(a, (I, number(k)))) for k in range(3)), dtype=name)
+        compiled((a, b), For(I, number(0), number(len(x)), (Store(b, (I,), result.node),)))(x, y)
         expected = np.array([multiply_add(*row) for row in x])
         assert expected.dtype == dtype
         np.testing.assert_array_equal(y, expected)

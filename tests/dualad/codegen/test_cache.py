@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from from_text import compiled
+from handmade import compiled, variables
 from interpreted import traced
 
 pytest.importorskip("llvmlite")
@@ -19,6 +19,7 @@ import dualad
 from dualad.__main__ import main
 from dualad.codegen import cache, machine, trusted
 from dualad.codegen.native import compile_llvm
+from dualad.ir.nodes import Store, number
 
 ROOT = Path(__file__).parents[3]
 POSIX = pytest.mark.skipif(not trusted.POSIX, reason="owners and rights are POSIX's")
@@ -54,11 +55,11 @@ def test_what_is_damaged_is_made_again(folder, damage):
 
 
 def test_damaged_machine_code_of_a_function_is_compiled_again(folder, monkeypatch):
-    text = "def part0(x, y):\n    x[1] = y\n"
+    a, b = variables(x=((3,), "float64"), y="float64")
     for damaged in (b"damaged", b"", None):
         monkeypatch.setattr(machine, "made", {})  # as in another process
         x = np.zeros(3)
-        compiled(text, "part0", [((3,), "float64"), "float64"])(x, 1.0)
+        compiled((a, b), Store(a, (number(1),), b))(x, 1.0)
         assert x[1] == 1.0
         (file,) = folder.iterdir()
         assert file.read_bytes()[32:].startswith(b"\x7fELF") == sys.platform.startswith("linux")

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from emitted_examples import GRID, SOURCES, gray_scott, in_slices, wave
-from from_text import from_text
 from interpreted import traced
 from loop_examples import EXAMPLES
 
@@ -41,14 +40,6 @@ def test_emitted_source_is_the_golden_one(name):
     file = GOLDEN / f"{name}.py.txt"
     text = emit(plan(SOURCES[name])).text.removeprefix(HEADER)
     assert text == file.read_text()
-
-
-@pytest.mark.parametrize("name", ["diffusion_large", "wave_jvp", "in_slices_vjp", "rows_and_columns"])
-def test_what_is_shown_is_what_is_compiled(name):
-    """The source, read again, becomes the same machine code."""
-    source = emit(plan(SOURCES[name]))
-    kinds = [parameter.type for parameter in source.module.function("part0").parameters]
-    assert assembly(from_text(source.text, "part0", kinds), "part0") == assembly(source.module, "part0")
 
 
 # --- what is made of it -----------------------------------------------------------------------------------------------------------

@@ -12,13 +12,22 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from from_text import compiled
+from handmade import compiled, variables
 
 from dualad.codegen import entry, machine
+from dualad.ir.nodes import Load, Store, number
+from dualad.ir.values import Value, call, choose, unwrapped
 
 ROOT = Path(__file__).parents[3]
-TEXT = "def part0(a, i, n, z, flag, w):\n    p = at_least_inside(i[0], 3)\n    a[p] = n * z.real + z.imag if flag else n + w\n"
-KINDS = [((3,), "float64"), ((1,), "int64"), "float64", "complex128", "bool", "uint64"]
+
+
+def stored(size=3):
+    """Return a function ``(a, i, n, z, flag, w)`` that sets an element of an array of this size to what numbers give."""
+    parameters = variables(a=((size,), "float64"), i=((1,), "int64"), n="float64", z="complex128", flag="bool", w="uint64")
+    a, i, *numbers = parameters
+    n, z, flag, w = map(Value, numbers)
+    place = call("at_least_inside", Value(Load(i, (number(0),))), size, dtype="int64")
+    return compiled(parameters, Store(a, (place.node,), choose(flag, n * z.real + z.imag, n + w).node))
 
 
 @pytest.fixture(params=["built-in", "ctypes", "frame"])
@@ -27,11 +36,11 @@ def function(request, monkeypatch):
     monkeypatch.setattr(machine, "FRAMED_ARGUMENTS", 0 if request.param == "frame" else 100)
     entry.tell.cache_clear()
     if request.param != "ctypes":
-        return compiled(TEXT, "part0", KINDS)
+        return stored()
     monkeypatch.setattr(entry, "otherwise_laid_out", lambda: "NumPy's arrays have other fields")
     with pytest.warns(RuntimeWarning, match="NumPy's arrays have other fields, so compiled functions are called through ctypes"):
-        made = compiled(TEXT, "part0", KINDS)
-    compiled(TEXT.replace("3", "2"), "part0", [((2,), "float64"), *KINDS[1:]])  # told once: another warning would be an error
+        made = stored()
+    stored(2)  # told once: another warning would be an error
     return made
 
 
@@ -136,9 +145,9 @@ def test_a_zipped_program_compiles(tmp_path):
 
 @pytest.mark.parametrize("place", [0, 17, 39])
 def test_each_of_many_arrays_is_looked_at(place):
-    names = [f"x{k}" for k in range(40)]
-    text = f"def part0(y, {', '.join(names)}):\n    y[0] = {' + '.join(f'{name}[1]' for name in names)}\n"
-    function = compiled(text, "part0", [((1,), "float64"), *[((2,), "float64")] * 40])
+    y, *xs = variables(y=((1,), "float64"), **{f"x{k}": ((2,), "float64") for k in range(40)})
+    total = sum(Value(Load(x, (number(1),))) for x in xs)
+    function = compiled((y, *xs), Store(y, (number(0),), unwrapped(total)))
     y, xs = np.zeros(1), [np.arange(2.0) * k for k in range(40)]
     function(y, *xs)
     assert y[0] == 780.0

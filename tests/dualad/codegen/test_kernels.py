@@ -8,7 +8,7 @@ import platform
 import mpmath
 import numpy as np
 import pytest
-from from_text import compiled, module_of
+from handmade import compiled, loop_of, module_of
 
 from dualad.codegen import kernels
 from dualad.codegen.machine import assembly
@@ -18,13 +18,9 @@ ANGLES = ("sin", "cos", "tan")
 SPECIAL = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 1e308, -1e308, 5e-324, -5e-324, 1.0, -1.0, 2e-310, 0.5, -0.5])
 
 
-def source(name, count):
-    return f"def part0(x, y):\n    for i in range({count}):\n        y[i] = {name}(x[i])\n", "part0", [((count,), "float64")] * 2
-
-
 def applied(name, x):
     y = np.empty_like(x)
-    compiled(*source(name, len(x)))(x, y)
+    compiled(*loop_of(name, len(x), "float64", "float64"))(y, x)
     return y
 
 
@@ -92,7 +88,6 @@ def test_large_angles_go_to_the_library(name):
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="reads x86 assembly")
 @pytest.mark.parametrize("name", kernels.PRECISE)
 def test_loops_of_kernels_are_vectorised(name):
-    text, part, kinds = source(name, 4096)
-    code = assembly(module_of(text, part, kinds), part)
+    code = assembly(module_of(*loop_of(name, 4096, "float64", "float64")), "part0")
     assert any(f"{op}{form}pd" in code for op in ("vfmadd", "vfnmadd") for form in ("132", "213", "231"))
     assert "vdivsd" not in code or "vdivpd" in code

@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 from emitted_examples import GRID, gray_scott, in_slices
-from from_text import python_of
+from handmade import python_of
 from interpreted import module_of as interpreted_module
 from interpreted import traced
 

@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 from emitted_examples import SOURCES
-from from_text import compiled, module_of, python_of
+from handmade import I, compiled, filled, loop_of, module_of, python_of, variables
 from interpreted import traced
 
 pytest.importorskip("llvmlite")
@@ -20,7 +20,8 @@ from dualad.codegen import arithmetic, kernels, machine, scalars, to_llvm
 from dualad.codegen.machine import FUSES, code, optimised
 from dualad.codegen.native import compile_llvm
 from dualad.codegen.to_llvm import kernel
-from dualad.ir.nodes import ArrayType, Call
+from dualad.ir.nodes import ArrayType, Call, For, ForRows, Load, Store, Table, number
+from dualad.ir.values import Value, call, op
 from dualad.rules.kinds import ROWS
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 5e-324, -1e-310, 1e308, 0.5, -2.5, 3.0, 1e-17, 2.0**52, 1e9]
@@ -38,11 +39,8 @@ COMPLEX_NUMBERS = ["complex_quotient", "complex_reciprocal", "complex_magnitude"
 def applied(name, arguments, result):
     """Return the results of a function for arrays of arguments, compiled and as Python computes them."""
     count = len(arguments[0])
-    names = [f"x{k}" for k in range(len(arguments))]
-    given = ", ".join(f"{x}[i]" for x in names)
-    text = f"def part0(outs, {', '.join(names)}):\n    for i in range({count}):\n        outs[i] = {name}({given})\n"
     outs = np.empty(count, result)
-    compiled(text, "part0", [((count,), array.dtype.name) for array in (outs, *arguments)])(outs, *arguments)
+    compiled(*loop_of(name, count, *(array.dtype.name for array in (outs, *arguments))))(outs, *arguments)
     kernel = getattr(kernels, name, None) or getattr(scalars, name)
     with np.errstate(all="ignore"):
         expected = [kernel(*row) for row in zip(*arguments, strict=True)]
@@ -190,10 +188,10 @@ def test_numbers_of_every_dtype_are_arguments():
     numbers = [np.dtype(kind).type(3) for kind in (*INTEGERS, "f4", "f8", "c8", "c16")]
     numbers += [np.uint64(2**64 - 1), np.int8(-3), np.float32(0.1), np.complex64(0.1 - 2j), np.bool_(True), 5, 0.5, 1j, True]
     x = np.arange(4.0)
-    for number in numbers:
-        out = compile_llvm(traced(lambda x, n: (x * n, n + n), x, number)).call(x, number)
+    for given in numbers:
+        out = compile_llvm(traced(lambda x, n: (x * n, n + n), x, given)).call(x, given)
         with np.errstate(over="ignore"):
-            expected = x * number, number + number
+            expected = x * given, given + given
         for found, true in zip(out, expected, strict=True):
             assert np.asarray(found).dtype == np.asarray(true).dtype
             np.testing.assert_allclose(found, true, rtol=1e-6 if np.asarray(true).dtype in ("f4", "c8") else 1e-15)
@@ -202,69 +200,14 @@ def test_numbers_of_every_dtype_are_arguments():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex64])
 def test_constants_are_what_they_are(dtype):
     x = np.array([0.1, 2.0], dtype)
-    for number in (np.nan, np.inf, -np.inf, 1e-40, -0.0, 3.4e38):
-        np.testing.assert_array_equal(jit(lambda x: np.where(np.abs(x) > 1.0, x, dtype(number)))(x), [dtype(number), x[1]])
+    for constant in (np.nan, np.inf, -np.inf, 1e-40, -0.0, 3.4e38):
+        np.testing.assert_array_equal(jit(lambda x: np.where(np.abs(x) > 1.0, x, dtype(constant)))(x), [dtype(constant), x[1]])
 
 
-def test_the_language_as_python_has_it():
-    """Integers, booleans, branches, loops backwards, tables, whole rows, views in another shape."""
-    text = (
-        "TABLE = np.array([[0, 2], [3, 4]])\n"
-        "def part0(n, flag, a, b, c, m):\n"
-        "    s = 0.0\n"
-        "    last = n\n"
-        "    v = a.reshape((6, 2))\n"
-        "    for k in range(n - 1, -1, -1):\n"
-        "        last = (last * 3 + k) & 255 if k > 2 else last | (k << 2)\n"
-        "        if flag:\n"
-        "            s += v[k, 1] * k\n"
-        "        else:\n"
-        "            s -= v[k, 0] / (k + 1)\n"
-        "        for r in TABLE[0:2]:\n"
-        "            for j in range(r[0], r[1]):\n"
-        "                b[j, 0] = s + j\n"
-        "    r1 = b[1, 0:3]\n"
-        "    r2, r3 = b[2], a[0, 1:4]\n"
-        "    for j in range(3):\n"
-        "        r1[j] = r2[j] + r3[j]\n"
-        "    r2 += r1\n"
-        "    r1, r2 = r2, r1\n"
-        "    r1[...] = r2\n"
-        "    m[0] = not flag\n"
-        "    m[1] = (last > 3) & (s < 1.0)\n"
-        "    m[2] = 1.0\n"
-        "    c[()] = last + ~last * (last ^ 5) - (last >> 1) + (last << 40) // -7 + last % 5\n"
-        "    a[2] = 7\n"
-    ).replace("s -= ", "s = s - ")
-    kinds = ["int64", "bool", ((3, 4), "float64"), ((4, 3), "float64"), ((), "int64"), ((3,), "bool")]
-    function = compiled(text, "part0", kinds)
-    plain = python_of(text)["part0"]
-    rng = np.random.default_rng(0)
-    for n in range(1, 6):
-        for flag in (False, True):
-            arrays = rng.uniform(-1, 1, (3, 4)), rng.uniform(-1, 1, (4, 3)), np.array(0), np.zeros(3, bool)
-            expected = [np.array(x) for x in arrays]
-            assert function(n, flag, *arrays) is None
-            plain(n, flag, *expected)
-            for a, b in zip(arrays, expected, strict=True):
-                np.testing.assert_array_equal(a, b)
-
-
-INDEXED = "def part0(a, i, n):\n    p = at_least_inside(i[0], 3)\n    a[p] = n\n"
-INDEXED_KINDS = [((3,), "float64"), ((1,), "int64"), "float64"]
-
-
-def test_what_is_wrong_raises():
-    function = compiled(INDEXED, "part0", INDEXED_KINDS)
-    a = np.zeros(3)
-    for place in (2, -1, 0):
-        function(a, np.array([place]), 1.0 + place)
-        assert a[place] == 1.0 + place
-    for place in (3, -4):
-        with pytest.raises(IndexError, match="out of bounds"):
-            function(a, np.array([place]), 1.0)
-    with pytest.raises(TypeError, match="real number"):
-        function(a, np.array([0]), "1.0")
+def of_integers(name):
+    """Return a function of integers as machine code, which stores its result."""
+    c, x, y = parameters = variables(c=((), "int64"), x="int64", y="int64")
+    return compiled(parameters, Store(c, (), call(name, Value(x), Value(y), dtype="int64").node))
 
 
 @pytest.mark.parametrize("name, x, y", [
@@ -273,7 +216,7 @@ def test_what_is_wrong_raises():
     ("exact_remainder", 1, 0),
 ])  # fmt: skip
 def test_integers_of_python_beyond_64_bits_raise(name, x, y):
-    function = compiled(f"def part0(c, x, y):\n    c[()] = {name}(x, y)\n", "part0", [((), "int64"), "int64", "int64"])
+    function = of_integers(name)
     with pytest.raises(OverflowError, match="beyond 64 bits"):
         function(np.array(0), x, y)
 
@@ -286,7 +229,7 @@ DIVISIONS = ("exact_quotient", "exact_remainder")
     ("exact_product", int.__mul__), ("exact_difference", int.__sub__),
 ])  # fmt: skip
 def test_integers_of_python_within_64_bits(name, plain):
-    function = compiled(f"def part0(c, x, y):\n    c[()] = {name}(x, y)\n", "part0", [((), "int64"), "int64", "int64"])
+    function = of_integers(name)
     pairs = [(7, 3), (-7, 3), (7, -3), (-7, -3), (0, 5), (2**62, 1), (-2, 63), *([(-(2**63), 7)] * (name in DIVISIONS))]
     if name == "exact_power":
         pairs = [(2, 62), (-2, 63), (3, 39), (-1, 2**62 + 1), (1, 2**63 - 1), (0, 0), (0, 2**40), (7, 0), (-1, 66), (5, 3)]
@@ -296,10 +239,11 @@ def test_integers_of_python_within_64_bits(name, plain):
         assert int(c) == plain(x, y) == getattr(scalars, name)(x, y), (x, y)
 
 
-@pytest.mark.parametrize("line", ["y[0] = x[0] ** 2j", "y[0] = unknown(x[0])"])
-def test_what_has_no_translation_is_refused(line):
+@pytest.mark.parametrize("f", [lambda x: x**2j, lambda x: call("unknown", x, dtype="complex128")])
+def test_what_has_no_translation_is_refused(f):
+    (y,) = variables(y=((1,), "complex128"))
     with pytest.raises(NotImplementedError):
-        compiled(f"def part0(x, y):\n    {line}\n", "part0", [((2,), "complex128"), ((1,), "complex128")])
+        compiled((y,), Store(y, (number(0),), f(Value(Load(y, (number(0),)))).node))
 
 
 def test_what_two_expressions_share_is_computed_once_and_a_branch_that_is_not_taken_is_not():
@@ -312,12 +256,11 @@ def test_what_two_expressions_share_is_computed_once_and_a_branch_that_is_not_ta
         from dualad.codegen.to_llvm import translated
 
         kernel.cache_clear()
-        text = "def part0(x, y):\n    for i in range(4):\n        y[i] = turn(x[i])\n"
-        kinds = [((4,), "float64")] * 2
-        _, code = translated(module_of(text, "part0", kinds), "part0", FUSES)
+        loop = loop_of("turn", 4, "float64", "float64")
+        _, code = translated(module_of(*loop), "part0", FUSES)
         assert code.count("call double @exp2(") == 2  # one on each side of the branch
         x, y = np.array([0.5, -0.5, 1e3, 40.0]), np.empty(4)
-        compiled(text, "part0", kinds)(x, y)
+        compiled(*loop)(y, x)
         kernel.cache_clear()
     np.testing.assert_allclose(y, [f(n) for n in x], rtol=1e-15)
 
@@ -394,16 +337,21 @@ def test_spectral_steps_are_translated(name):
 
 
 def test_loops_over_tables_of_different_width():
-    """As those of an array and of its rows, in one function."""
-    text = (
-        "ONE = np.array([[0, 2], [3, 5]])\nTWO = np.array([[0, 1, 0, 2], [1, 2, 1, 3]])\n"
-        "def part0(x, y):\n    for b in ONE[:]:\n        for i0 in range(b[0], b[1]):\n            y[i0] = x[i0]\n"
-        "    for b in TWO[:]:\n        for i0 in range(b[0], b[1]):\n            for i1 in range(b[2], b[3]):\n"
-        "                y[i0] += 10.0 * x[i1]\n"
-    )
-    x, y = np.arange(1.0, 7.0), np.zeros(6)
-    compiled(text, "part0", [((6,), "float64")] * 2)(x, y)
-    np.testing.assert_array_equal(y, [1.0 + 30.0, 2.0 + 50.0, 0.0, 4.0, 5.0, 0.0])
+    """As those of an array and of its rows, in one function: their rows are of one name."""
+    x, y, j, one, two = variables(x=((6,), "float64"), y=((6,), "float64"), j="int64", ONE=((2, 2), "int64"), TWO=((2, 4), "int64"))
+    tables = Table("ONE", ((0, 2), (3, 5))), Table("TWO", ((0, 1, 0, 2), (1, 2, 1, 3)))
+
+    def rows(table, body, *indices):
+        (row,) = variables(b=(table.type.shape[1:], "int64"))
+        for k, index in reversed([*enumerate(indices)]):
+            body = For(index, Load(row, (number(2 * k),)), Load(row, (number(2 * k + 1),)), (body,))
+        return ForRows(row, table, number(0), number(2), (body,))
+
+    first = rows(one, Store(y, (I,), Load(x, (I,))), I)
+    second = rows(two, Store(y, (I,), op("multiply", number(10.0), Load(x, (j,))), True), I, j)
+    xs, ys = np.arange(1.0, 7.0), np.zeros(6)
+    compiled((x, y), first, second, tables=tables)(xs, ys)
+    np.testing.assert_array_equal(ys, [1.0 + 30.0, 2.0 + 50.0, 0.0, 4.0, 5.0, 0.0])
 
 
 def test_kernels_are_computed_in_the_order_in_which_python_makes_their_expressions():
@@ -423,20 +371,13 @@ def test_emitted_programs_as_python_runs_what_is_printed(name):
     plain = python_of(native.source)
     rng = np.random.default_rng(3)
     for function, part in zip(native.functions, native.emitted.functions.values(), strict=True):
-        given = [filled(rng, parameter.type) for parameter in native.emitted.module.function(part).parameters]
+        given = [filled(parameter.type, rng) for parameter in native.emitted.module.function(part).parameters]
         expected = [np.array(x) if isinstance(x, np.ndarray) else x for x in given]
         function(*given)
         with np.errstate(all="ignore"):
             plain[part](*expected)
         for found, true in zip(given, expected, strict=True):
             np.testing.assert_array_equal(found, true)
-
-
-def filled(rng, kind):
-    """Return a random argument of a type."""
-    shape, dtype = (kind.shape, kind.dtype) if isinstance(kind, ArrayType) else ((), kind)
-    array = np.array(rng.integers(0, 2, shape) if np.dtype(dtype).kind in "bi" else rng.uniform(0.2, 1.5, shape), dtype)
-    return array if isinstance(kind, ArrayType) else array.item()
 
 
 @pytest.mark.parametrize("name", ["wave", "wave_jvp", "in_slices_vjp", "lorenz", "rows_and_columns"])
@@ -449,7 +390,7 @@ def test_pieces_frames_and_shared_kernels_give_the_same_bits(name, monkeypatch):
         native = compile_llvm(SOURCES[name])
         rng = np.random.default_rng(3)
         kinds = [ArrayType(x.dtype.name, x.shape) if x.shape else x.dtype.name for x in native.plan.program.inputs]
-        outs.append(native.call(*[filled(rng, kind) for kind in kinds]))
+        outs.append(native.call(*[filled(kind, rng) for kind in kinds]))
     for found in outs[1:]:
         for x, y in zip(found, outs[0], strict=True):
             np.testing.assert_array_equal(x, y)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from emitted_examples import SOURCES
-from from_text import python_of
+from handmade import filled, python_of
 from interpreted import traced
 from loop_examples import EXAMPLES
 
@@ -19,13 +19,6 @@ from dualad.loops.fuse import plan
 
 X, Y = (Var(name, ArrayType("float64", (4,))) for name in "xy")
 I, T = Var("i", "int64"), Var("t", "float64")
-
-
-def filled(kind, rng):
-    """Return a random argument of a type."""
-    shape, dtype = (kind.shape, kind.dtype) if isinstance(kind, ArrayType) else ((), kind)
-    array = np.array(rng.integers(0, 2, shape) if np.dtype(dtype).kind in "bi" else rng.uniform(0.2, 1.5, shape), dtype)
-    return array if isinstance(kind, ArrayType) else array.item()
 
 
 def both(module, name, longest):

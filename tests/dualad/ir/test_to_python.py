@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import operator
+from itertools import product
 
 import numpy as np
 import pytest
 
+from dualad.codegen import native
 from dualad.ir.nodes import (
     ArrayType,
     Assign,
@@ -33,6 +35,9 @@ from dualad.ir.nodes import (
 )
 from dualad.ir.to_python import expression, module_text
 from dualad.ir.values import Value, call, cast, choose, unwrapped
+from dualad.ir.verify import verify
+from dualad.jit.compiled import BACKENDS
+from dualad.loops.threads import run
 
 FLOATS = [
     (lambda x, y: x - (y - x), "x - (y - x)"),
@@ -75,10 +80,10 @@ def test_numbers():
 
 
 def test_a_module_runs():
-    """Every statement: sums by lanes and by rows of a table, branches, calls, swaps, views."""
+    """Every statement, by Python and as machine code: sums by lanes and by rows of a table, branches, calls, blocks, swaps, views."""
     x, y, out = Var("x", ArrayType("float64", (2, 9))), Var("y", ArrayType("float64", (18,))), Var("out", ArrayType("float64", ()))
     r, s, w, v = (Var(name, ArrayType("float64", shape)) for name, shape in (("r", (9,)), ("s", (5,)), ("w", (9,)), ("v", (18,))))
-    i, j, k, flag, a, b = (Var(name, "int64") for name in ("i", "j", "k", "flag", "a", "b"))
+    i, j, k, flag, a, c = (Var(name, "int64") for name in ("i", "j", "k", "flag", "a", "c"))
     row, table = Var("b", ArrayType("int64", (2,))), Var("BOXES", ArrayType("int64", (2, 2)))
     zero, nine = number(0), number(9)
     lane = Lane(j, 4, 8)
@@ -103,26 +108,26 @@ def test_a_module_runs():
             ForRows(row, table, number(1), flag, ()),
             Assign((r, w), (w, r)),
             If(unwrapped(Value(flag) > 0), (Store(r, (number(8),), number(5.0)),), (Store(w, (number(8),), number(6.0)),)),
-            Assign((a, b), (Call("twice", (flag,), ("int64", "int64")),)),
-            Store(out, (), unwrapped(Value(a) * Value(b)), adds=True),
+            Assign((a, c), (Call("twice", (flag,), ("int64", "int64")),)),
+            Store(out, (), unwrapped(Value(a) * Value(c)), adds=True),
             Do(Call("nothing", (x,), None)),
-            Do(Call("nothing", (x,), None), 3),
+            Do(Call("added", (out,), None), 3),
         ),
     )
     twice = Function("twice", (flag,), (Return((unwrapped(2 * Value(flag)), number(3))),))
-    module = Module((Table("BOXES", ((0, 2), (5, 6))), twice, Function("nothing", (x,), ()), summed))
+    added = Function("added", (out, k), (plus(out, (), k),))
+    module = Module((Table("BOXES", ((0, 2), (5, 6))), twice, Function("nothing", (x,), ()), added, summed))
+    verify(module)
     text = module_text(module, lambda function: "" if function.name == "summed" else "@decorated")
-    assert text.count("@decorated\ndef ") == 2 and "s[j & 3 if j < 8 else 4] = s[j & 3 if j < 8 else 4] + r[j]" in text
-    assert "    r = x[1, 0:9]  # model.py:7\n" in text and "for b in BOXES[:]:" in text and "run(nothing, 3, (x,))" in text
-    asked = []
-    space = {"np": np, "decorated": lambda f: f, "sum_of": np.sum, "run": lambda f, blocks, args: asked.append((f(*args), blocks))}
+    assert text.count("@decorated\ndef ") == 3 and "s[j & 3 if j < 8 else 4] = s[j & 3 if j < 8 else 4] + r[j]" in text
+    assert "    r = x[1, 0:9]  # model.py:7\n" in text and "for b in BOXES[:]:" in text and "run(added, 3, (out,))" in text
+    space = {"np": np, "decorated": lambda f: f, "sum_of": np.sum, "run": run}
     exec(text, space)
-    for flag in (0, 2):
+    for function, flag in product([space["summed"], *([native.compiled(module, "summed")] if "llvm" in BACKENDS else [])], (0, 2)):
         x, y, w, out = np.arange(18.0).reshape(2, 9), np.empty(18), np.zeros(9), np.zeros(())
-        space["summed"](x, y, w, out, flag)
-        assert out[()] == np.sum(np.arange(9.0, 18.0)) + 6 * flag
+        function(x, y, w, out, flag)
+        assert out[()] == np.sum(np.arange(9.0, 18.0)) + 6 * flag + 3
         np.testing.assert_array_equal(y[:4], 3.0 * np.arange(4.0))
         np.testing.assert_array_equal(y[4:17], 2.0 * np.arange(4.0, 17.0))
         np.testing.assert_array_equal(w, [-1, -1, 0, 0, 0, -1, 0, 0, 5 if flag else 0])
         assert x[1, 8] == (17.0 if flag else 6.0)
-    assert asked == [(None, 3)] * 2

@@ -1,0 +1,51 @@
+"""Functions of the loop IR that tests make by hand, as machine code and as Python."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dualad.codegen import native
+from dualad.ir.nodes import ArrayType, For, Function, Load, Module, Store, Var, number
+from dualad.ir.values import Value, call, unwrapped
+from dualad.ir.verify import verify
+
+I = Var("i", "int64")
+
+
+def variables(**kinds):
+    """Return variables by their names, each a number of a dtype or an array of ``(shape, dtype)``."""
+    return [Var(name, ArrayType(kind[1], kind[0]) if isinstance(kind, tuple) else kind) for name, kind in kinds.items()]
+
+
+def module_of(parameters, *body, tables=()):
+    return Module((*tables, Function("part0", tuple(parameters), body)))
+
+
+def compiled(parameters, *body, tables=()):
+    """Return the function of these statements as machine code."""
+    module = module_of(parameters, *body, tables=tables)
+    verify(module)
+    return native.compiled(module, "part0")
+
+
+def loop_of(name, count, result, *kinds):
+    """Return the parameters and the statement of ``y[i] = name(x0[i], ...)`` for so many elements of these dtypes."""
+    y, *xs = variables(y=((count,), result), **{f"x{k}": ((count,), kind) for k, kind in enumerate(kinds)})
+    value = call(name, *(Value(Load(x, (I,))) for x in xs), dtype=result)
+    return (y, *xs), For(I, number(0), number(count), (Store(y, (I,), unwrapped(value)),))
+
+
+def python_of(text):
+    """Return what a text defines when Python runs it."""
+    space = {"np": np, "math": math}
+    exec(text, space)
+    return space
+
+
+def filled(kind, rng):
+    """Return a random argument of a type."""
+    shape, dtype = (kind.shape, kind.dtype) if isinstance(kind, ArrayType) else ((), kind)
+    array = np.array(rng.integers(0, 2, shape) if np.dtype(dtype).kind in "bi" else rng.uniform(0.2, 1.5, shape), dtype)
+    return array if isinstance(kind, ArrayType) else array.item()
