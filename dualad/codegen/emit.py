@@ -28,15 +28,8 @@ import math
 import numpy as np
 
 from dualad.codegen.arithmetic import choose
-from dualad.codegen.kernels import (
-    any_cos, any_sin, any_tan, arctan, cbrt, cos, cosh, exp, expm1, large_angle, log, log1p, sech_squared, sin, sinh, tan, tanh,
-)
-from dualad.codegen.scalars import (
-    at_least_inside, clip, complex_magnitude, complex_quotient, complex_reciprocal, complex_turn, exact_absolute, exact_difference,
-    exact_power, exact_product, exact_quotient, exact_remainder, exact_sum, exp_of_expm1, floor_divide, fmax, fmax_share, fmin,
-    heaviside, is_finite, is_infinite, larger_share, maximum, minimum, multiply_add, product_of, ratio, regular, remainder,
-    root_above_one, sign, softmax_share, strong_multiply, sum_of, turn,
-)
+from dualad.codegen.kernels import *
+from dualad.codegen.scalars import *
 '''
 LOOPS = "from dualad.support.ufunc_loops import call_loop\n"
 BLOCKS = "from dualad.loops.threads import run, thread\n"

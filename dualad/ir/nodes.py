@@ -14,23 +14,13 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "ARITHMETIC", "OPERATORS", "ArrayType", "Assign", "At", "Call", "CallLoop", "Cast", "Const", "Do", "Expression", "Fill", "For",
+    "ARITHMETIC", "ArrayType", "Assign", "At", "Call", "CallLoop", "Cast", "Const", "Do", "Expression", "Fill", "For",
     "ForRows", "Function", "If", "Lane", "Load", "Module", "Op", "Reshape", "Return", "Room", "Row", "Statement", "Store", "Table", "Type",
     "Var",
 ]  # fmt: skip
 
 #: the types of numbers in expressions; arrays may have elements of any other dtype of NumPy's integers, too
 ARITHMETIC = ("bool", "int64", "uint64", "float32", "float64", "complex64", "complex128")
-
-#: operators by name, as Python writes them; of both numbers that `select` is given one is chosen, `branch` computes that one alone
-OPERATORS = {
-    "add": "{} + {}", "subtract": "{} - {}", "multiply": "{} * {}", "divide": "{} / {}", "power": "{} ** {}", "floor_divide": "{} // {}",
-    "remainder": "{} % {}", "and": "{} & {}", "or": "{} | {}", "xor": "{} ^ {}", "left_shift": "{} << {}", "right_shift": "{} >> {}",
-    "equal": "{} == {}", "not_equal": "{} != {}", "less": "{} < {}", "less_equal": "{} <= {}", "greater": "{} > {}",
-    "greater_equal": "{} >= {}", "negative": "-{}", "not": "not {}", "invert": "~{}", "absolute": "abs({})", "real": "{}.real",
-    "imag": "{}.imag", "complex": "complex({}, {})", "select": "choose({}, {}, {})",
-    "branch": "{1} if {0} else {2}",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +63,7 @@ class Var:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Op:
-    """An operator (of `OPERATORS`) of numbers."""
+    """An operator (of `to_python.OPERATORS`) of numbers: `select` chooses one of two, `branch` computes that one alone."""
 
     name: str
     args: tuple[Expression, ...]

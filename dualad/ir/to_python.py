@@ -28,20 +28,20 @@ from .nodes import (
     Var,
 )
 
-__all__ = ["expression", "lines_of", "module_text"]
+__all__ = ["OPERATORS", "expression", "lines_of", "module_text"]
 
 ATOM, ANY = 15, 0  # how tightly Python binds
-POWER, UNARY, CHOICE = 13, 12, 1
-BINARY = {
-    "equal": ("==", 5), "not_equal": ("!=", 5), "less": ("<", 5), "less_equal": ("<=", 5), "greater": (">", 5), "greater_equal": (">=", 5),
-    "or": ("|", 6), "xor": ("^", 7), "and": ("&", 8), "left_shift": ("<<", 9), "right_shift": (">>", 9), "add": ("+", 10),
-    "subtract": ("-", 10), "multiply": ("*", 11), "divide": ("/", 11), "floor_divide": ("//", 11), "remainder": ("%", 11),
-}  # fmt: skip
-COMPARISON = 5
-#: the other operators, with how tightly they bind and what they need
-OTHERS = {
-    "power": ("{} ** {}", POWER, (ATOM, UNARY)), "negative": ("-{}", UNARY, (POWER,)), "invert": ("~{}", UNARY, (POWER,)),
-    "not": ("not {}", 4, (4,)), "absolute": ("abs({})", ATOM, (ANY,)), "complex": ("complex({}, {})", ATOM, (ANY, ANY)),
+POWER, UNARY, AND, CHOICE = 13, 12, 8, 1
+#: operators by name: how Python writes them, how tightly they bind, and what they need
+OPERATORS = {
+    "equal": ("{} == {}", 5, (6, 6)), "not_equal": ("{} != {}", 5, (6, 6)), "less": ("{} < {}", 5, (6, 6)),
+    "less_equal": ("{} <= {}", 5, (6, 6)), "greater": ("{} > {}", 5, (6, 6)), "greater_equal": ("{} >= {}", 5, (6, 6)),
+    "or": ("{} | {}", 6, (6, 7)), "xor": ("{} ^ {}", 7, (7, 8)), "and": ("{} & {}", AND, (8, 9)),
+    "left_shift": ("{} << {}", 9, (9, 10)), "right_shift": ("{} >> {}", 9, (9, 10)), "add": ("{} + {}", 10, (10, 11)),
+    "subtract": ("{} - {}", 10, (10, 11)), "multiply": ("{} * {}", 11, (11, 12)), "divide": ("{} / {}", 11, (11, 12)),
+    "floor_divide": ("{} // {}", 11, (11, 12)), "remainder": ("{} % {}", 11, (11, 12)), "power": ("{} ** {}", POWER, (ATOM, UNARY)),
+    "negative": ("-{}", UNARY, (POWER,)), "invert": ("~{}", UNARY, (POWER,)), "not": ("not {}", 4, (4,)),
+    "absolute": ("abs({})", ATOM, (ANY,)), "complex": ("complex({}, {})", ATOM, (ANY, ANY)),
     "select": ("choose({}, {}, {})", ATOM, (ANY, ANY, ANY)), "branch": ("{1} if {0} else {2}", CHOICE, (2, 2, CHOICE)),
     "real": ("{}.real", ATOM, (ATOM,)), "imag": ("{}.imag", ATOM, (ATOM,)),
 }  # fmt: skip
@@ -83,11 +83,7 @@ def floating(value):
 
 
 def operator(node):
-    if node.name in BINARY:
-        symbol, binds = BINARY[node.name]
-        x, y = node.args
-        return f"{expression(x, binds + (binds == COMPARISON))} {symbol} {expression(y, binds + 1)}", binds
-    template, binds, needed = OTHERS[node.name]
+    template, binds, needed = OPERATORS[node.name]
     return template.format(*map(expression, node.args, needed)), binds
 
 
@@ -100,7 +96,7 @@ def row(node):
 
 def lane(node):
     text = f"{node.index.name} & {node.count - 1}"
-    return (text, BINARY["and"][1]) if node.below is None else (f"{text} if {node.index.name} < {node.below} else {node.count}", CHOICE)
+    return (text, AND) if node.below is None else (f"{text} if {node.index.name} < {node.below} else {node.count}", CHOICE)
 
 
 PRINTED = {

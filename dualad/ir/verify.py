@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..support.costs import VERIFIED_ELEMENTS
-from .nodes import OPERATORS, ArrayType, Assign, Call, Const, For, ForRows, Function, If, Lane, Load, Module, Op, Table, Type, Var
+from .nodes import ArrayType, Assign, Call, Const, For, ForRows, Function, If, Lane, Load, Module, Op, Table, Type, Var
 from .ranges import FLIPPED, OPPOSITE, Range, offset_of, scaled, total
+from .to_python import OPERATORS
 from .values import PART, arithmetic_dtype, promoted
 
 __all__ = ["Fault", "checking", "verify"]
