@@ -39,27 +39,21 @@ NEVER = 1e9  # seconds
 class Fit(Storage):
     """A folder for a whole fit: the same script, run again, walks through the evaluations that were finished and goes on.
 
-    ``fit(f)`` is a function like `f` that answers from the folder what it was asked before, by any process, and keeps what it is asked
-    for the first time. Optimizers ask in the same order when they are run again, so they come quickly to where they were stopped. With
-    ``storage=fit``, a `chain` inside of `f` keeps its states in a subfolder of the evaluation under way, as ``Disk(path, resume=True)``
-    does, so that this one too goes on where it was stopped. That is for chains of minutes and hours; a chain of a compiled step is
-    faster without, and a chain that takes less than `every` writes nothing.
+    ``fit(f)`` answers from the folder what it was asked before, by any process, and evaluates `f` otherwise. With ``storage=fit``, a
+    `chain` inside of `f` goes on where it was stopped, too, as with ``Disk(path, resume=True)``: that is for chains of minutes and hours.
+    A chain that takes less than `every` writes nothing.
 
-    Kill it at any moment. Whatever was finished is found again: a result is written as soon as it is there, and forced onto the disk
-    itself once in a while (`every`). A damaged file is named in a warning, and what was in it is computed again. On a full disk results
-    stay in main memory, with a warning, and are written when there is room.
+    Kill it at any moment: whatever was finished is found again. A damaged file is named in a warning, and what was in it is computed again.
+    On a full disk results stay in main memory, with a warning, until there is room.
 
-    A result belongs to the arguments and to all that `f` reads: its code, defaults, global and closed-over values, attributes that code
-    names, the functions and modules of yours that it calls, the settings of a verb as `grad`. That is looked at in every call. What has
-    changed since the last process is named, and ``fit(f)`` refused; what changes in between makes evaluations of their own, which are
-    found again when a script that changes it in the same way is run again. What `f` changes itself, as counters, logs and caches, does
-    not count. What cannot be looked into (files, the environment, the clock, locks, installed packages) shows in results: in each process
-    the first, second, fourth, eighth ... answer is computed again and compared, up to rounding; where that takes long, only the first
-    step of its first chain with ``storage=fit`` is, and evaluations without one wait until they fit into a twentieth of the time. Say the
-    rest, such as the version of a file that it reads, in the token.
+    A result belongs to the arguments and to all that `f` reads: code, defaults, global and closed-over values, attributes that code
+    names, functions and modules of yours, the settings of a verb as `grad`. What has changed since the last process is named, and
+    ``fit(f)`` refused; what changes in between makes evaluations of their own. What `f` changes itself, as counters and logs, does not
+    count. What cannot be looked into (files, the environment, the clock, installed packages) shows in results: the first, second, fourth,
+    eighth ... answer of a process is computed again and compared, up to rounding; of long evaluations the first step of their first chain.
+    Say the rest, such as the version of a file, in the token.
 
-    Threads may evaluate at once: of those at one point, one does the work. So may forks of the process (`multiprocessing` with the start
-    method ``"fork"``), whose results the next process finds; a Fit cannot be pickled.
+    Threads may evaluate at once, and forks of the process (`multiprocessing` with the start method ``"fork"``); a Fit cannot be pickled.
 
     Parameters
     ----------
@@ -243,7 +237,6 @@ class DurableFunction:
         return digest((self._function, sorted(changed), identity((args, kwargs), "Fit: an argument")), "Fit: an argument")
 
     def _made(self, key: str, read: Mapping[str, str], args: Any, kwargs: Any) -> Any:
-        """Evaluate, and keep the result."""
         fit, folder = self._fit, self._folder
         evaluation = Evaluation(folder, key)
         started = perf_counter()
@@ -332,7 +325,6 @@ class Evaluation:
             self._sessions.discard(session)
 
     def note(self, chain: str, first: str) -> None:
-        """Note a chain and its x_1."""
         if self.step is None and first:
             self.step = [chain, first]
 
@@ -432,7 +424,6 @@ def outlined(value: Any, leaves: list[Any]) -> Any:
 
 
 def filled_in(outline: Any, leaves: Iterator[Any]) -> Any:
-    """The result again."""
     if outline == "leaf":
         return next(leaves)
     if type(outline) is dict:
@@ -445,7 +436,6 @@ def filled_in(outline: Any, leaves: Iterator[Any]) -> Any:
 
 
 def alike(kept: Any, made: Any) -> bool:
-    """Return whether two leaves are equal up to rounding."""
     if isinstance(kept, str | bytes | type(None)):
         return bool(kept == made)
     return nearly_same(kept, made)

@@ -100,7 +100,6 @@ class FitFolder:
         return noted, own
 
     def note_own(self, name: str, parts: set[str]) -> None:
-        """Note what a function changes itself."""
         with lock_of(self):
             self._content["functions"][name]["own"] = sorted(parts)
             try:
@@ -175,7 +174,6 @@ class FitFolder:
             return path
 
     def remove_evaluation(self, key: str) -> None:
-        """Remove the folder of an evaluation, if it has one."""
         with lock_of(self):
             path = self._left.pop(key, None)
         if path is not None:
@@ -273,7 +271,6 @@ class FitFolder:
         self._making, self._writer = {}, None
 
     def close(self) -> None:
-        """Give the folder free."""
         for file in self._files:
             file.close()
         self._lock.release()
@@ -288,7 +285,6 @@ class EvaluationLock:
 
 @atexit.register
 def give_free() -> None:
-    """Give all folders free."""
     while OPEN:
         OPEN.popitem()[1].close()
 

@@ -56,7 +56,6 @@ class DurableFolder(Folder):
         self.lock = Lock(path / LOCK)
 
     def open(self) -> None:
-        """Make the folder if it is not there, and lock it."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.survey()
         self.lock.acquire()
@@ -123,7 +122,6 @@ class DurableFolder(Folder):
         return f"{self.run}/{name}"
 
     def log(self, name: str) -> RowLog:
-        """The log of the rows of a sweep."""
         if name not in self.logs:
             self.logs[name] = RowLog(self.path / f"{name}.rows", self.label(f"{name}.rows"))
         return self.logs[name]
@@ -213,7 +211,6 @@ def survey(path: Path, files: re.Pattern[str], folders: re.Pattern[str] | None, 
 
 
 def remove_files(paths: Iterable[Path]) -> None:
-    """Remove files, where they are there."""
     for path in paths:
         path.unlink(missing_ok=True)
 
@@ -224,7 +221,6 @@ def warn(message: str) -> None:
 
 
 def listed(names: list[str], most: int = 3) -> str:
-    """Some names for a message."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 

@@ -65,7 +65,6 @@ def identity(value: Any, what: str) -> str:
 
 
 def function_digest(function: Callable[..., Any]) -> str:
-    """Return a digest of a function and of all that it reads."""
     return whole(dependency_digests(function))
 
 
@@ -109,11 +108,9 @@ class Reads:
             self._look(*self._left.popleft())
 
     def look(self, name: str, value: Any) -> None:
-        """Have a value looked at, under a name."""
         self._left.append((name, value))
 
     def add(self, name: str, pieces: Iterable[Any]) -> None:
-        """Note a part."""
         found = hashed(pieces)
         self.parts[name] = hashed([self.parts[name].encode(), found.encode()]) if name in self.parts else found
 
@@ -250,7 +247,6 @@ class Reads:
                     self.attributes(name, {key: part}, always=special and type(part) is FunctionType)
 
     def class_of(self, name: str, kind: type) -> None:
-        """The class of an instance."""
         if kind not in self._classes and not installed(kind):
             self._classes.add(kind)
             self.class_parts(name, kind, of_instance=True)
@@ -265,7 +261,6 @@ class Reads:
     # --- data ---------------------------------------------------------------------------------------------------------
 
     def container(self, name: str, value: Any) -> None:
-        """A container of other things than numbers and texts."""
         kind = type(value)
         self.add(name, [f"{kind.__name__} {len(value)}".encode()])
         if kind is dict:
@@ -282,7 +277,6 @@ class Reads:
                 self.look(f"{name}[{i}]", item)
 
     def object(self, name: str, value: Any) -> None:
-        """An object of any other class."""
         kind = type(value)
         self.add(name, [kind.__module__.encode(), kind.__qualname__.encode()])
         wrapped = getattr_static(value, "__wrapped__")
@@ -364,7 +358,6 @@ def plain(value: Any) -> bool:
 
 
 def shallow(value: Any) -> bool:
-    """Return whether a tuple or a list holds nothing but numbers and texts."""
     return type(value) in (tuple, list) and set(map(type, value)) <= ATOMS
 
 
@@ -375,7 +368,6 @@ def written(code: CodeType) -> bytes:
 
 
 def slots_of(value: Any) -> dict[str, Any]:
-    """The attributes of an object that are in slots."""
     members = {}
     for base in type(value).__mro__:
         for key, member in vars(base).items():

@@ -1,6 +1,6 @@
 """How a sweep goes on from what a process before it left on disk.
 
-Whether it is the same call, the manifest says for what can be named (the step's source, `until`, parameters, the token, x_0, the
+Whether it is the same call, the manifest says for what can be named (the step's code, `until`, parameters, the token, x_0, the
 schedule), and results say it for everything else: a durable point has a digest of x_1, of the first cotangent that was pulled, and of
 the state from which the last pull went. The process that goes on makes the steps to these states and this pull again, writes nothing
 before they have given the same bits, and is otherwise refused.
@@ -354,7 +354,6 @@ class DurableJournal:
             )
 
     def _again(self, k: int, x: Any) -> Any:
-        """x_{k+1}."""
         self.made += 1
         return canonical(self._step(k, canonical(self._session.copy(x))))
 

@@ -39,7 +39,6 @@ class Log:
         self._unsynced = True
 
     def _cut(self) -> None:
-        """Cut off what is behind the last whole record."""
         if self._file.seek(0, os.SEEK_END) > self._end:
             self._file.truncate(self._end)
 
@@ -158,7 +157,6 @@ class ResultFile(Log):
             raise unreadable("a result", self.path, error, "Fit") from error
 
     def forget(self, key: str) -> None:
-        """Leave a result out."""
         self._places.pop(key, None)
 
     def __contains__(self, key: object) -> bool:

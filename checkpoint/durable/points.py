@@ -41,7 +41,6 @@ class LeafCodec:
         return [np.array(numbers, np.uint8), *parts]
 
     def decode(self, parts: list[Any]) -> list[Any]:
-        """The leaves of such parts."""
         numbers, rest = parts[0].tolist(), iter(parts[1:])
         structures = [self._structures[number] for number in numbers]
         return [structure.unflatten(list(islice(rest, structure.num_leaves))) for structure in structures]
@@ -82,7 +81,6 @@ def structure_of(tree: Any) -> optree.PyTreeSpec:
 
 
 def text_of(schedule: Schedule) -> str:
-    """All that a schedule consists of."""
     if not is_dataclass(schedule):
         return repr(schedule)
     values = ", ".join(f"{field.name}={getattr(schedule, field.name)!r}" for field in fields(schedule))

@@ -200,7 +200,6 @@ class DurableStates(DiskSession):
 
     @staticmethod
     def refuse(index: int, structure: optree.PyTreeSpec, earlier: optree.PyTreeSpec) -> None:
-        """Raise for a state of another structure."""
         raise TypeError(
             f"Disk: state {index} has structure {structure}, an earlier one {earlier}; resume=True needs one structure. Drop resume=True, "
             "or, if a Dual enters through a parameter (as in hvp), put that parameter into the state"

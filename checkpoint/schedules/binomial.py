@@ -89,7 +89,6 @@ def split(steps: int, slots: int, base: int = 0) -> int:
 
 @lru_cache(maxsize=256)
 def position(steps: int, slots: int) -> int:
-    """Where `split` advances to."""
     if slots == 1:
         return steps - 1
     r = repetitions(steps, slots)

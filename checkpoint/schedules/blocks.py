@@ -125,7 +125,6 @@ def lengths(steps: int, room: int, resident: bool) -> list[int]:
 
 
 def reason(budget: int, room: int, size: int, steps: int, length: int, saved: str) -> str:
-    """What was chosen, in words."""
     count = -(-steps // length)
     blocks = f"{count:,} blocks of {'' if count * length - steps < count else 'up to '}{length:,} compiled steps, {saved}"
     if count == 1:

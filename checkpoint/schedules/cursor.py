@@ -29,7 +29,6 @@ class Cursor:
         self.saves = self.loads = self.advances = self.records = self.peak = 0
 
     def run(self, actions: Iterable[Action]) -> None:
-        """Execute actions."""
         deque(self.executed(actions), maxlen=0)
 
     def executed(self, actions: Iterable[Action]) -> Iterator[Action]:
@@ -92,7 +91,6 @@ class Cursor:
             yield action
 
     def count(self, action: Action) -> None:
-        """Count one more saved state or recorded step."""
         resident = len(self.saved) + len(self.recorded)
         if resident > self.limit:
             raise self.illegal(action, f"the limit of {self.limit} saved states is reached")

@@ -62,7 +62,6 @@ class Schedule(ABC):
         return frozenset()
 
     def _check(self, argument: str, least: int, hint: str) -> None:
-        """Make a field a whole number, or raise."""
         value = whole_number(getattr(self, argument), where=type(self).__name__, argument=argument, least=least, hint=hint)
         object.__setattr__(self, argument, value)
 
@@ -87,6 +86,5 @@ class Schedule(ABC):
 
 
 def check_schedule(schedule: object, where: str) -> None:
-    """Raise where something else than a schedule is given."""
     if not isinstance(schedule, Schedule):
         raise TypeError(f"{where}: schedule must be a Schedule such as CTZ() or Revolve(20), got {schedule!r}")

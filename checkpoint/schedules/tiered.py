@@ -52,7 +52,6 @@ class Tiered(Slotted):
 
     @property
     def slots(self) -> int:  # type: ignore[override]
-        """Both together."""
         return self.memory_slots + self.disk_slots
 
     def on_disk(self, steps: int | None) -> frozenset[int]:
@@ -72,7 +71,6 @@ class Traffic(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Both together."""
         return self.writes + self.reads
 
 

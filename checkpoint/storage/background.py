@@ -45,7 +45,6 @@ class File:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all states."""
         return sum(self.sizes.values())
 
     @property
@@ -86,7 +85,6 @@ class StateFile(File):
         self.lost: DamagedState | None = None  # where it is known that there is no such file
 
     def blocks(self) -> list[Any]:
-        """The bytes of the leaves."""
         return encode_leaves(self.index, self.content, self.label)
 
     def read(self) -> Any:
@@ -107,12 +105,10 @@ class Batch(File):
         self.left = len(sizes)
 
     def blocks(self) -> list[Any]:
-        """The bytes of a record for each pattern."""
         records = [encode_rows(pattern, indices, rows, self.label) for pattern, _, indices, rows in self.content]
         return [block for record in records for block in record]
 
     def records(self) -> list[dict[int, list[Any]]]:
-        """The leaves of the states in the file, by their indices: one mapping for each pattern."""
         return read_records(self.path, self.label, self.what)
 
     def read(self) -> list[tuple[int, optree.PyTreeSpec, list[Any]]]:
@@ -352,7 +348,6 @@ class Folder:
         yield
 
     def open(self) -> None:
-        """Make it."""
         if self.parent is not None:
             self.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         remove_abandoned(self.path.parent)

@@ -143,7 +143,6 @@ class Pattern:
         return leaves, check
 
     def text(self) -> list[list[Any]]:
-        """The kinds, in values that go into JSON."""
         return [_described(kind) for kind in self.key]
 
     @staticmethod

@@ -23,12 +23,10 @@ class Compressed(NamedTuple):
 
 
 def deflate(array: np.ndarray) -> tuple[Any, Any] | None:
-    """Deflate an array, without loss."""
     return None if array.dtype.hasobject else (np.frombuffer(compress(raw(array), level=1), np.uint8), (array.dtype, array.shape))
 
 
 def inflate(data: np.ndarray, kind: Any) -> np.ndarray:
-    """Give back what `deflate` was given."""
     dtype, shape = kind
     array = np.empty(shape, dtype)
     raw(array)[:] = decompress(data.data, bufsize=max(array.nbytes, 1))

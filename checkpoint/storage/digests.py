@@ -1,10 +1,10 @@
 """Digests of values: the same value has the same one in every process, whatever its layout in memory."""
 
-import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from hashlib import blake2b
+from inspect import unwrap
 from types import CodeType
 from typing import Any
 from zlib import adler32, crc32
@@ -33,7 +33,7 @@ def checksum(state: Any) -> int:
 
 def digest(value: Any, what: str) -> str:
     """Return 128 bits of BLAKE2b, in hexadecimal, of a value: the same in every process. Errors begin with `what`.
-    A function counts by its source, or else by its qualified name and compiled code, without what it closes over."""
+    A function counts by its compiled code, or else its name, without what it closes over."""
     return hashed(_pieces(value, what))
 
 
@@ -61,7 +61,7 @@ def _pieces(value: Any, what: str) -> Iterator[Any]:
             yield f"{type(leaf).__name__} {leaf!r}".encode("utf-8", "surrogatepass")
             continue
         if callable(leaf):
-            yield from _source(leaf, what)
+            yield from _function(leaf, what)
             continue
         try:
             data = np.asarray(leaf)
@@ -84,21 +84,19 @@ def summed(data: memoryview) -> Iterator[Any]:
         yield crc32(part).to_bytes(4) + adler32(part).to_bytes(4)
 
 
-def _source(function: Callable[..., Any], what: str) -> Iterator[Any]:
-    """What a function is: its source, else its name and compiled code."""
+def _function(function: Callable[..., Any], what: str) -> Iterator[Any]:
+    """What a function is: its compiled code, or its name."""
     if isinstance(function, partial):
-        yield from _source(function.func, what)
+        yield from _function(function.func, what)
         yield from _pieces((function.args, function.keywords), what)
         return
-    function = inspect.unwrap(function)
-    code = getattr(function, "__code__", None)
-    kind = function if hasattr(function, "__qualname__") else type(function)
-    try:
-        yield inspect.getsource(function if code else kind).encode()
-    except (OSError, TypeError):
+    function = unwrap(function)
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+    if code:
+        yield from compiled(code)
+    else:
+        kind = function if hasattr(function, "__qualname__") else type(function)
         yield f"{kind.__module__}.{kind.__qualname__}".encode()
-        if code:
-            yield from compiled(code)
 
 
 def compiled(code: CodeType) -> Iterator[bytes]:

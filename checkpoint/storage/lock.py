@@ -56,7 +56,6 @@ class Lock:
         return self._file is not None and not self._file.closed
 
     def found(self) -> bool:
-        """Return whether there is such a file."""
         return self._path.is_file()
 
     def owner(self) -> str:
@@ -65,7 +64,6 @@ class Lock:
             return (file.read(40) or b"")[len(NAME) :].decode("ascii", "replace") or "unknown"
 
     def remove(self) -> None:
-        """Remove the file, and unlock it."""
         if fcntl is not None:  # while it is locked: whoever has opened it meanwhile sees that it is gone
             self._path.unlink(missing_ok=True)
             self.release()

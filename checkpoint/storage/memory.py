@@ -110,5 +110,4 @@ class MemorySession(PackedSession):
 
 
 def itself(state: Any) -> Any:
-    """A state itself."""
     return state

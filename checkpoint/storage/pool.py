@@ -130,11 +130,9 @@ class PackedStates:
         return [(rows.pattern, rows.structure, group[0], b"".join(group[1])) for rows, group in parts]
 
     def clear(self) -> None:
-        """Free everything."""
         self.__init__(self._largest)  # type: ignore[misc]
 
     def indices(self) -> list[int]:
-        """Indices of the states, ascending."""
         return self._indices.tolist()
 
     def __len__(self) -> int:

@@ -54,37 +54,15 @@ class Session(ABC):
 
     @abstractmethod
     def save(self, index: int, state: Any) -> None:
-        """Save a copy of `state` as x_index.
-
-        Raises
-        ------
-        ValueError
-            If x_index is saved already.
-        RuntimeError
-            If the storage is full.
-        """
+        """Save a copy of a state as x_index: ValueError if x_index is saved already, RuntimeError if the storage is full."""
 
     @abstractmethod
     def load(self, index: int) -> Any:
-        """A copy of x_index, the caller's own.
-
-        Raises
-        ------
-        KeyError
-            If x_index is not saved.
-        DamagedState
-            If it is, but cannot be read back.
-        """
+        """A copy of x_index, the caller's own: KeyError if it is not saved, DamagedState if it cannot be read back."""
 
     @abstractmethod
     def drop(self, index: int) -> None:
-        """Free x_index.
-
-        Raises
-        ------
-        KeyError
-            If x_index is not saved.
-        """
+        """Free x_index: KeyError if it is not saved."""
 
     @abstractmethod
     def clear(self) -> None:
@@ -136,6 +114,5 @@ class Storage(ABC):
 
 
 def check_storage(storage: object, where: str) -> None:
-    """Raise where something else than a storage is given."""
     if not isinstance(storage, Storage):
         raise TypeError(f"{where}: storage must be a Storage such as Memory() or Disk(path), got {storage!r}")

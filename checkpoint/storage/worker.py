@@ -25,7 +25,6 @@ class Job:
         self._gate.acquire()
 
     def run(self) -> None:
-        """Do it, unless it was cancelled."""
         if self._taken.acquire(False):
             try:
                 self._value = self._work()  # type: ignore[misc]
@@ -39,7 +38,6 @@ class Job:
         return self._taken.acquire(False)
 
     def done(self) -> bool:
-        """Return whether it is done, or has failed."""
         return self._ended
 
     def wait(self) -> None:
@@ -65,7 +63,6 @@ class Worker:
         self._end, self._idents = Job(int), list[int]()
 
     def submit(self, work: Callable[[], Any]) -> Job:
-        """Queue a callable without arguments."""
         job = Job(work)
         if not self._running:
             self._running = True
@@ -90,7 +87,6 @@ class Worker:
         self._end.wait()
 
     def is_current(self) -> bool:
-        """Return whether the caller is this thread."""
         return get_ident() in self._idents
 
 

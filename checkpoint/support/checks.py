@@ -23,7 +23,6 @@ def amount(value: Any, of: str, *, where: str, argument: str) -> float:
 
 
 def folder_path(path: object, where: str) -> Path:
-    """Return the path of a folder, or raise where it cannot be one."""
     try:
         folder = Path(path)  # type: ignore[arg-type]
     except TypeError:

@@ -82,7 +82,7 @@ class Sweep:
         step whose replay gives another result, where the gradient would be silently wrong.
     token : pytree
         With a durable storage: what the step depends on besides its state, such as parameters. A sweep goes on only from one with
-        the same token. Functions in it count by their source.
+        the same token. Functions in it count by their code.
     record : callable, optional
         ``record(k, x) -> (x_{k+1}, pullback)``, with ``pullback(g)`` instead of the later ``pull(k, x, g)``: for ``Mixed(slots)``.
         A pullback that has an attribute `nbytes` is counted with it in the stats.
