@@ -96,6 +96,8 @@ EFFECTS = {
     logging.Logger.handle.__code__: "it logs",
 }
 WRITING = ("write", "writelines", "send", "sendall", "tofile", "truncate")
+#: names of the built-in functions of which something may be told: all calls while a function is traced are asked for theirs
+NAMES = {*DATES, *WRITING, *(called.__name__ for called in (*READ, *EFFECTS, os.urandom) if type(called) is BuiltinFunctionType)}
 
 
 def effect_of(called, code):
@@ -171,6 +173,8 @@ class Clocks:
     def __init__(self):
         self.found, self.elsewhere, self.effect = None, False, None
         self.collectors = {getattr(callback, "__code__", None) for callback in gc.callbacks}  # they come at any moment
+        #: codes of which all is told, by their ids: a code's own hash takes longer than a call
+        self.asked = {id(code): code for code in self.collectors}
 
     def __enter__(self):
         self.watching = sys.getprofile() is None
@@ -183,21 +187,28 @@ class Clocks:
             sys.setprofile(None)
 
     def see(self, frame, event, function):
-        if event not in ("c_call", "call") or self.found is not None:
-            return
+        if event == "c_call":
+            if getattr(function, "__name__", None) in NAMES:
+                self.ask(function, frame)
+        elif event == "call" and id(frame.f_code) not in self.asked:
+            self.asked[id(frame.f_code)] = frame.f_code
+            self.ask(frame.f_code, frame)
+
+    def ask(self, called, frame):
+        """Note what is to be told of a call of a built-in function by a frame, or of the frame's own code."""
         code = frame.f_code
-        if code in self.collectors:
+        if self.found is not None or code in self.collectors:
             return
         if self.effect is None:
-            self.effect = effect_of(code if event == "call" else function, code)
-        if event == "call":
+            self.effect = effect_of(called, code)
+        if called is code:
             names_clock = "datetime64" in code.co_names and not {*DATES}.isdisjoint(code.co_consts)
             clock = "numpy.datetime64" if names_clock else None
-        elif function is os.urandom:
+        elif called is os.urandom:
             self.found = None, "draws random numbers (os.urandom)"
             return
         else:
-            clock = clock_of(function)
+            clock = clock_of(called)
         if clock is not None and not code.co_filename.startswith(ELSEWHERE):
             self.found = (code.co_filename, frame.f_lineno), f"reads a clock ({clock})"
         elif clock is not None and code.co_filename.startswith(PACKAGES) and not code.co_filename.startswith(LIBRARIES):
