@@ -40,6 +40,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from copy import copy
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,7 +81,7 @@ class Value:
 
     @property
     def size(self) -> int:
-        return int(np.prod(self.shape, dtype=int))
+        return prod(self.shape)
 
     @property
     def weak(self) -> bool:
@@ -155,9 +156,8 @@ class Program:
 
     def value(self, like) -> Value:
         """Return a new value of the shape, dtype and kind of an array, a number or another value."""
-        kind = kind_of(like)
         self.count += 1
-        return Value(self.count - 1, kind.shape, kind.dtype, kind.kind, kind.layout)
+        return Value(self.count - 1, *kind_of(like))
 
     def input(self, like) -> Value:
         """Return a new input."""

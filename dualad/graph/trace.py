@@ -46,10 +46,21 @@ class TraceError(TypeError):
     looked = False
 
 
+class Files(dict):
+    """Whether files are those of libraries, whose lines are not named; known ones are looked up without a call."""
+
+    def __missing__(self, name):
+        self[name] = known = name.startswith(LIBRARIES)
+        return known
+
+
+OURS = Files()
+
+
 def user_frame():
     """Return the frame of the user's code that is being evaluated, None if there is none."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(LIBRARIES):
+    while frame is not None and OURS[frame.f_code.co_filename]:
         frame = frame.f_back
     return frame
 
@@ -244,7 +255,7 @@ class Trace(Level):
         if (row := ROWS.get(fn)) is None or row.canonical is None:
             args, kwargs = without_defaults(fn, args, kwargs)
         examples, entered = self.split(args)
-        options, named = self.split(kwargs)
+        options, named = self.split(kwargs) if kwargs else ({}, {})
         try:
             result = call(*examples, **options)
         except BY_VALUE as error:
@@ -311,8 +322,8 @@ class Trace(Level):
             plain = argument if kind is np.ndarray else np.asarray(argument)
             return plain, self.constant(argument)
         if kind in (tuple, list):
-            pairs = [self.split(part) for part in argument]
-            return kind(pair[0] for pair in pairs), kind(pair[1] for pair in pairs)
+            parts, entered = zip(*map(self.split, argument), strict=True) if argument else ((), ())
+            return kind(parts), kind(entered)
         if kind is dict:
             named = {key: self.split(part) for key, part in argument.items()}
             return {key: pair[0] for key, pair in named.items()}, {key: pair[1] for key, pair in named.items()}
