@@ -9,8 +9,6 @@ from calls import Interrupted
 from scipy.optimize import minimize
 
 from checkpoint import Fit, chain, grad, hvp, value_and_grad
-from checkpoint.durable import fit as module
-from checkpoint.durable import fit_folder
 from checkpoint.durable import session as session_module
 
 DATA = np.linspace(0.5, 1.5, 4)
@@ -49,19 +47,16 @@ PLAIN = minimize(value_and_grad(misfit), np.array([0.8, 0.1]), jac=True, method=
 EXPECTED, WHOLE = bits(PLAIN), CALLS.made
 
 
-def calls_until(end=None):
-    CALLS.made, CALLS.end = 0, end
+pytestmark = pytest.mark.usefixtures("not_again", "no_fsync")
 
 
 @pytest.fixture
-def fit(tmp_path):
-    return Fit(tmp_path / "fit", every=0)
+def fit(durable):
+    return durable
 
 
-@pytest.fixture(autouse=True)
-def not_again(monkeypatch, no_fsync):
-    """No evaluation is made again to compare its result."""
-    monkeypatch.setattr(module.DurableFunction, "_same", lambda *arguments: True)
+def calls_until(end=None):
+    CALLS.made, CALLS.end = 0, end
 
 
 def test_the_same_bits_and_nothing_is_made_twice(fit, monkeypatch):
@@ -168,12 +163,6 @@ def test_short_chains_write_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(session_module.DurableStates, "commit", lambda *arguments: pytest.fail("a point"))
     fit = Fit(tmp_path / "fit", every=1e6)
     assert bits(fitted(fit)) == EXPECTED
-
-
-@pytest.fixture(autouse=True, scope="module")
-def folders_are_given_free():
-    yield
-    fit_folder.give_free()
 
 
 # ------------------------------------------------------------------------------------------------------------------ misuse

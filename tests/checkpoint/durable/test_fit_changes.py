@@ -22,12 +22,6 @@ from checkpoint.durable import fit_folder
 SPACE = {"np": np, "functools": functools, "__name__": "changes"}
 
 
-@pytest.fixture
-def fit(tmp_path):
-    yield Fit(tmp_path / "fit", every=1e6)
-    fit_folder.give_free()
-
-
 @dataclass
 class Model:
     rate: float = 2.0
@@ -151,9 +145,8 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_nothing_old_is_answered(fit, name, monkeypatch):
+def test_nothing_old_is_answered(fit, name, not_again):
     """Not by chance of a comparison: none is made."""
-    monkeypatch.setattr(module.DurableFunction, "_same", lambda *arguments: True)
     f, change = made_with(*CHANGES[name])
     g = fit(f, name="f")
     before = f(1.5)
@@ -174,8 +167,7 @@ class Rate:
         return 2.0 * self.unit
 
 
-def test_a_class_that_is_changed(fit, monkeypatch):
-    monkeypatch.setattr(module.DurableFunction, "_same", lambda *arguments: True)
+def test_a_class_that_is_changed(fit, monkeypatch, not_again):
     rate = Rate()
     g = fit(lambda x: rate.value() * x, name="f")
     assert g(1.0) == 2.0
@@ -240,8 +232,7 @@ class Callable:
         return self.rate * x
 
 
-def test_objects_that_are_called(fit, monkeypatch):
-    monkeypatch.setattr(module.DurableFunction, "_same", lambda *arguments: True)
+def test_objects_that_are_called(fit, not_again):
     for f, holder in ((model := Callable(2.0), model), (np.vectorize(model := Callable(2.0)), model)):
         g = fit(f, name=type(f).__name__)
         assert g(1.5) == 3.0
@@ -249,8 +240,7 @@ def test_objects_that_are_called(fit, monkeypatch):
         assert g(1.5) == 4.5
 
 
-def test_an_import_inside(fit, monkeypatch):
-    monkeypatch.setattr(module.DurableFunction, "_same", lambda *arguments: True)
+def test_an_import_inside(fit, monkeypatch, not_again):
     user = users_module()
     monkeypatch.setitem(sys.modules, "users_module", user)
 
@@ -359,9 +349,8 @@ def test_what_it_changes_itself_is_no_other_function(fit):
     assert g(0.5) == 4.5
 
 
-def test_what_is_put_into_a_log_still_counts(fit, monkeypatch):
+def test_what_is_put_into_a_log_still_counts(fit, not_again):
     """Of an object that the function reads and puts into a container, too, which is another way to it from then on."""
-    monkeypatch.setattr(module.DurableFunction, "_same", lambda *arguments: True)
     alog, model, zlog = [], Model(), []
 
     def f(x):
@@ -466,8 +455,8 @@ def test_of_long_ones_the_first_step_of_the_chain_is(fit, unseen, monkeypatch, v
     assert {path.suffix for path in fit.path.iterdir()} == {".log", ".json", ""}
 
 
-def test_a_compared_evaluation_leaves_nothing(tmp_path, unseen):
-    fit = Fit(tmp_path / "fit", every=0)
+def test_a_compared_evaluation_leaves_nothing(durable, unseen):
+    fit = durable
     energy = lambda fit: grad(lambda x: np.sum(chain(stepwise, x, steps=20, storage=fit) ** 2))
     fit(energy(fit), name="f")(np.ones(2))
     fit_folder.give_free()
@@ -475,4 +464,3 @@ def test_a_compared_evaluation_leaves_nothing(tmp_path, unseen):
     again(energy(again), name="f")(np.ones(2))
     assert again.answered == 1 and len(unseen.steps) > 2 * 20
     assert sorted(path.name for path in fit.path.iterdir()) == ["fit.json", "lock", "results.log"]
-    fit_folder.give_free()

@@ -24,19 +24,8 @@ from checkpoint import Fit, chain, grad
 from checkpoint.durable import fit as module
 from checkpoint.durable import fit_folder, log
 
+pytestmark = pytest.mark.usefixtures("not_again")
 ROOT = Path(module.__file__).parents[1]
-
-
-@pytest.fixture
-def fit(tmp_path):
-    yield Fit(tmp_path / "fit", every=1e6)
-    fit_folder.give_free()
-
-
-@pytest.fixture(autouse=True)
-def not_again(monkeypatch):
-    """No evaluation is made again to compare its result."""
-    monkeypatch.setattr(module.DurableFunction, "_same", lambda *arguments: True)
 
 
 def doubled(x):
@@ -170,23 +159,9 @@ def test_what_a_killed_process_wrote_in_part_is_cut_off(fit):
         assert path.read_bytes().count(b"CKPT") == 2, "and written again"
 
 
-def test_an_evaluation_that_was_removed_in_part_is_removed(tmp_path):
-    fit = Fit(tmp_path / "fit", every=0)
-
-    def f(x):
-        return np.sum(chain(lambda k, u: u * 1.01, x, steps=9, storage=fit))
-
-    folder = fit.path / f"{7:012d}-{'0' * 32}.removed"
-    folder.mkdir(parents=True)
-    (folder / "a.state").write_bytes(b"")
-    fit(grad(f), name="f")(np.ones(2))
-    assert not folder.exists()
-    fit_folder.give_free()
-
-
 @pytest.mark.parametrize("how", ["flipped", "lost"])
-def test_a_damaged_evaluation_begins_again(tmp_path, how):
-    fit, state = Fit(tmp_path / "fit", every=0), SimpleNamespace(left=9)
+def test_a_damaged_evaluation_begins_again(durable, how):
+    fit, state = durable, SimpleNamespace(left=9)
     unseen = contextvars.ContextVar("state", default=state)
 
     def step(k, u):
@@ -203,11 +178,10 @@ def test_a_damaged_evaluation_begins_again(tmp_path, how):
     with pytest.warns(RuntimeWarning, match=r"Fit: .*evaluation.* is damaged \(.*\); its chain begins again"):
         assert g(np.ones(2)).tolist() == grad(lambda x: np.sum(chain(lambda k, u: u * 1.01, x, steps=9)))(np.ones(2)).tolist()
     assert not list(fit.path.glob("*.evaluation"))
-    fit_folder.give_free()
 
 
-def test_the_oldest_are_pruned_whatever_the_clock_says(tmp_path):
-    fit, limits = Fit(tmp_path / "fit", every=0, keep=2), {}
+def test_the_oldest_are_pruned_whatever_the_clock_says(durable):
+    fit, limits = durable, {}
 
     def f(x):
         def stops(k, state):
@@ -227,7 +201,6 @@ def test_the_oldest_are_pruned_whatever_the_clock_says(tmp_path):
     g(np.array([4.0]))
     left = {path.name.split("-")[1].removesuffix(".evaluation") for path in fit.path.glob("*.evaluation")}
     assert left == {limits[x].removesuffix(".evaluation") for x in (3.0, 1.0)}
-    fit_folder.give_free()
 
 
 def test_another_version_of_numpy_is_said_once(fit, monkeypatch):
@@ -400,13 +373,6 @@ print([value for value, _ in found] == [plain(x).tolist() for x in points], fit.
 def test_it_is_not_sent_to_other_processes(fit):
     with pytest.raises(TypeError, match="Fit: it cannot be pickled"):
         pickle.dumps(fit)
-
-
-@pytest.fixture
-def durable(tmp_path):
-    """A fit whose chains write at every step."""
-    yield Fit(tmp_path / "fit", every=0)
-    fit_folder.give_free()
 
 
 def moved(fit, x, rate=0.1):

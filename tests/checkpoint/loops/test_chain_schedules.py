@@ -1,4 +1,4 @@
-"""chain: every schedule, storage and option gives the same bits; recorded steps; chains that go on."""
+"""chain: every schedule, storage and option gives the same bits; recorded steps."""
 
 import numpy as np
 import pytest
@@ -136,45 +136,3 @@ def test_records_check_the_closure_and_are_released():
         grad(lambda x: chain(halve, x, steps=3, schedule=Mixed(2), check=True))(1.0)
     with pytest.raises(ValueError, match="Mixed: steps is None"):
         grad(lambda x: chain(halve, x, until=lambda k, x: k == 3, schedule=Mixed(2)))(1.0)
-
-
-# --- resume ----------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("fail_at", [3, 20, 24, 40, 55])
-def test_chain_goes_on_where_it_was_interrupted(tmp_path, fail_at):
-    calls = []
-
-    def step(k, x, c):
-        calls.append(k)
-        if len(calls) == fail_at:
-            raise KeyboardInterrupt
-        return np.sin(x) * c
-
-    def gradient(storage):
-        return grad(lambda x, c: np.sum(chain(step, x, c, steps=20, storage=storage)), argnums=(0, 1))(np.array([0.3, 0.8]), 1.1)
-
-    with pytest.raises(KeyboardInterrupt):
-        gradient(Disk(tmp_path / "states", resume=True, every=0))
-    before = len(calls)
-    resumed = gradient(Disk(tmp_path / "states", resume=True, every=0))
-    repeated = len(calls) - before
-    calls.clear()
-    fail_at = -1
-    reference = gradient(Memory())
-    assert bits(resumed) == bits(reference)
-    assert repeated <= len(calls) - before + 12  # no more than the lost part again
-    assert not (tmp_path / "states").exists() or not list((tmp_path / "states").iterdir())
-
-
-def test_other_parameters_do_not_resume(tmp_path):
-    def step(k, x, c):
-        if k == 7 and c == 1.1:
-            raise KeyboardInterrupt
-        return np.sin(x) * c
-
-    gradient = grad(lambda x, c: chain(step, x, c, steps=20, storage=Disk(tmp_path / "states", resume=True, every=0)))
-    with pytest.raises(KeyboardInterrupt):
-        gradient(0.3, 1.1)
-    with pytest.raises(ValueError, match="differ"):
-        gradient(0.3, 1.2)

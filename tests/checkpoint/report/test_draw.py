@@ -58,6 +58,10 @@ def test_notebooks_show_it_in_space_and_time(schedule, steps):
     assert drawing.splitlines()[0] in "".join(picture.itertext())
 
 
+def test_recorded_steps_are_marked():
+    assert "R recorded" in draw(Mixed(3), 10) and "recorded" not in draw(Revolve(3), 10)
+
+
 def test_errors():
     with pytest.raises(ValueError, match="draw: steps must be at most 120"):
         draw(CTZ(), 121)

@@ -3,7 +3,7 @@
 import pytest
 from scripted import Script
 
-from checkpoint.schedules.actions import Advance, Drop, Load, Reverse, Save
+from checkpoint.schedules.actions import Advance, Drop, Load, Record, Reverse, Save
 from checkpoint.schedules.machine import Counts, ScheduleError, simulate
 
 FIRST = (Save(0), Advance(0, 1))
@@ -34,6 +34,9 @@ def test_a_legal_schedule():
         (FIRST, SECOND[:2], "steps below 1 are not reversed"),
         (FIRST, (Reverse(1), Load(0), Reverse(0)), r"\[0\] are left saved"),
         (("stop",), (), "not an action"),
+        ((Record(1),), (), r"Record\(index=1\).*working state is x_0"),
+        ((Record(0), Record(1)), (), r"Record\(index=1\).*needed next is x_1"),
+        ((Record(0), Save(1)), (Reverse(1), Reverse(0)), r"\[1\] are left saved"),
     ],
 )
 def test_illegal(first, second, reason):

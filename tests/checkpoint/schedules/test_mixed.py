@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scripted import Script
 
-from checkpoint.report.draw import draw
-from checkpoint.schedules import Mixed, Revolve, Schedule, advances
-from checkpoint.schedules.actions import Record, Save
-from checkpoint.schedules.machine import ScheduleError, simulate
+from checkpoint.schedules import Mixed, advances
+from checkpoint.schedules.actions import Record
+from checkpoint.schedules.machine import simulate
 from checkpoint.storage import Disk, Memory
 from checkpoint.sweep import Sweep, reverse
 
@@ -84,44 +84,6 @@ def test_sweeps_begin_again_and_leave_nothing():
     assert not sweep._player.pullbacks and len(sweep._session) == 0
 
 
-def everything(schedule, steps):
-    forward = list(schedule.forward(steps))
-    return [*forward, *schedule.reverse(steps, [action.index for action in forward if type(action) is Save])]
-
-
-def test_pictures():
-    text = draw(Mixed(3), 10)
-    assert "R recorded" in text and "R" in text.splitlines()[-3] and "recorded" not in draw(Revolve(3), 10)
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    from checkpoint.report.plot import plot_schedule
-
-    axes = plot_schedule(Mixed(3), 10)
-    records = sum(type(action) is Record for action in everything(Mixed(3), 10))
-    assert records and axes.get_xlim() == (0, simulate(Mixed(3), 10).advances + 10)  # a recorded step is pulled back without an evaluation
-
-
-class Wrong(Schedule):
-    """Records what it must not."""
-
-    def __init__(self, actions):
-        self.actions = actions
-
-    def forward(self, steps):
-        yield from self.actions
-
-    def reverse(self, steps, saved):
-        yield from ()
-
-    def limit(self, steps):
-        return 1
-
-
-@pytest.mark.parametrize("actions", [[Record(1)], [Record(0), Record(1)], [Record(0), Record(0)], [Record(0)]], ids=str)
-def test_the_machine_refuses(actions):
-    with pytest.raises(ScheduleError):
-        simulate(Wrong(actions), 3)
-
-
 def test_misuse(tmp_path):
     with pytest.raises(ValueError, match="Mixed: steps must be at most 4096"):
         Mixed(3).forward(5000)
@@ -134,4 +96,4 @@ def test_misuse(tmp_path):
         with pytest.raises(ValueError, match=r"does not go with (check=True|Disk.*resume=True)"):
             Sweep(engine.step, X, steps=9, schedule=Mixed(3), record=engine.record, **options)
     with pytest.raises(RuntimeError, match=r"asks for Record\(index=0\)"):
-        Sweep(engine.step, X, steps=9, schedule=Wrong([Record(0)])).forward()
+        Sweep(engine.step, X, steps=9, schedule=Script((Record(0),))).forward()

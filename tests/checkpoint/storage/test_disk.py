@@ -120,17 +120,6 @@ def test_states_that_are_soon_dropped_are_never_written(tmp_path, monkeypatch):
     session.clear()
 
 
-def test_a_state_that_is_dropped_before_it_is_written_is_never_written(session, monkeypatch):
-    gate = Gate(monkeypatch, "write_file")
-    session.save(0, 0.0)
-    session.save(1, 1.0)
-    assert gate.entered.acquire(timeout=10)
-    session.drop(1)
-    gate.open.set()
-    session.drop(0)
-    assert gate.calls == [0] and len(session) == 0
-
-
 def test_the_next_state_is_read_ahead(session, monkeypatch):
     for k in range(4):
         session.save(k, float(k))
