@@ -190,14 +190,13 @@ WRITTEN = {
 # --- modules ----------------------------------------------------------------------------------------------------------------------
 
 
-def module_text(module, decorator=None) -> str:
-    """Return the source of a module; `decorator` says what stands above the definition of a function, if anything does."""
+def module_text(module) -> str:
+    """Return the source of a module."""
     text = ""
     for part in module.parts:
         if type(part) is Table:
             text += f"{part.name} = np.array({list(map(list, part.rows))})\n"
             continue
-        above = "" if decorator is None else decorator(part)
         definition = f"def {part.name}({', '.join([parameter.name for parameter in part.parameters])}):"
-        text += "\n".join([*([above] if above else []), definition, *lines_of(part.body, "    "), "", "", ""])
+        text += "\n".join([definition, *lines_of(part.body, "    "), "", "", ""])
     return text.rstrip("\n") + "\n"

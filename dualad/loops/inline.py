@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..rules.scalars import MULTIPLY_ADD, itself
-from .forms import AffineIndex, Buffer, Cumulative, Fill, GatherIndex, Index, Map, Node, Piecewise, Position, Reduce
+from .forms import AffineIndex, Buffer, Cumulative, Fill, GatherIndex, Index, Map, Piecewise, Position, Reduce
 from .maps import scalar_of
 
 __all__ = ["Expression", "Pull", "compose", "factors", "preimage", "start"]
@@ -158,25 +158,11 @@ class Pull:
         (self.lasting if all(type(position) is int for position in at) else self.made)[node, at] = expression
 
     def read(self, node, at):
-        if isinstance(node.form, Buffer) and node.form.array is not None:
-            if at and all(type(position) is int for position in at):
-                return self.number(node.form.array[at], node.dtype)
-            node, at = self.in_order(node, at)
+        if isinstance(node.form, Buffer) and node.form.array is not None and at and all(type(position) is int for position in at):
+            return self.number(node.form.array[at], node.dtype)
         args = tuple(position for position in at if isinstance(position, Expression))
         level = max([0, *(position.axis + 1 for position in at if isinstance(position, AffineIndex)), *(arg.level for arg in args)])
         return Expression("read", (node, at), args, node.dtype, level, node.line)
-
-    def in_order(self, node, at):
-        """Return a constant array with its axes in the order of the loops, and the index in it."""
-        axes = [position.axis if isinstance(position, AffineIndex) else -1 for position in at]
-        order = tuple(sorted(range(len(axes)), key=axes.__getitem__))
-        if order == tuple(range(len(axes))):
-            return node, at
-        turned = self.lasting.get(("turned", node, order))
-        if turned is None:
-            array = np.ascontiguousarray(np.transpose(node.form.array, order))
-            turned = self.lasting["turned", node, order] = Node(Buffer(None, array), array.shape, node.dtype)
-        return turned, tuple(at[k] for k in order)
 
     def define(self, node, at):
         """Return the expression that a node's form says."""

@@ -11,14 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from handmade import compiled, variables
-from interpreted import traced
 
 pytest.importorskip("llvmlite")
 
 import dualad
 from dualad.__main__ import main
 from dualad.codegen import cache, machine, trusted
-from dualad.codegen.native import compile_llvm
 from dualad.ir.nodes import Store, number
 
 ROOT = Path(__file__).parents[3]
@@ -200,11 +198,3 @@ def test_two_processes(folder):
     last = run(PROGRAM).communicate(timeout=120)[0].split()
     assert outs[0][0] == outs[1][0] == last[0] == str(np.sum(np.tanh(np.arange(5.0)) * np.arange(5.0)))
     assert 2 <= int(outs[0][1]) + int(outs[1][1]) <= 4 and last[1] == "0"
-
-
-def test_results_keep_the_memory_layout():
-    x = np.asfortranarray(np.arange(1200.0).reshape(40, 30))
-    native = compile_llvm(traced(lambda x: (x * 2.0, x.T + 1.0), x))
-    twice, turned = native.call(x)
-    assert twice.flags.f_contiguous and turned.flags.c_contiguous
-    np.testing.assert_array_equal(twice, 2.0 * x)

@@ -145,14 +145,6 @@ def test_guards_are_few_and_come_back():
     assert not f.guards and f(np.ones(3)) == 3.0
 
 
-def test_results_are_the_callers_own():
-    f = jit(lambda x: (np.sum(x), np.array(2.0) * x[0], x * 2.0))
-    first = f(X)
-    second = f(X + 1.0)
-    assert (first[0], first[1]) == (15.0, 0.0) and (second[0], second[1]) == (21.0, 2.0)
-    assert not np.shares_memory(first[2], second[2])
-
-
 def test_byte_order_of_others_is_turned():
     x = X.astype(">f8")
     for backend in ("numpy", "llvm"):

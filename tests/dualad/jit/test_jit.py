@@ -112,24 +112,17 @@ def test_static_arguments():
 
 def test_results_are_the_callers_own():
     x = np.ones(3)
-    for f in (lambda x: x, lambda x: x[1:], lambda x: (x.T, x.T), lambda x: np.broadcast_to(x[0], (3,)), lambda x: np.reshape(x, (3, 1))):
-        results = optree.tree_leaves(jit(f)(x))
+    numbers = lambda x: (np.copy(np.sum(x)), np.array(2.0) * x[0] + np.zeros(()), x * 2.0)
+    views = lambda x: (x.T, x.T, x[1:], np.reshape(x, (3, 1)), np.broadcast_to(x[0], (3,)))
+    for f in (lambda x: x, views, numbers):
+        compiled, results = jit(f), []
+        for given in (x, x + 1.0, x):  # the second call takes the short way
+            results += [np.asarray(leaf) for leaf in optree.tree_leaves(compiled(given))]
         for k, result in enumerate(results):
             assert result.flags.writeable and not any(np.shares_memory(result, other) for other in (x, *results[:k]))
     constant = jit(lambda x: TABLE)
     constant(1.0)[0] = -1.0
     np.testing.assert_array_equal(constant(1.0), TABLE)
-
-
-def test_arguments_are_not_written():
-    def f(x):
-        x += 1.0
-        x[0] = 5.0
-        return x
-
-    x = np.zeros(3)
-    np.testing.assert_array_equal(jit(f)(x), [5.0, 1.0, 1.0])
-    np.testing.assert_array_equal(x, np.zeros(3))
 
 
 def test_methods_and_partials():

@@ -226,15 +226,6 @@ def test_lowering_keeps_equal_constants_as_numbers():
     assert kinds == ["Fill", "Buffer"]
 
 
-def test_constants_are_turned_into_the_order_of_the_loops():
-    p = Program()
-    x, table = p.input(np.zeros((40, 30))), p.constant(np.arange(1200.0).reshape(30, 40))
-    p.outputs = [p.append(np.add, (x, p.append(np.transpose, (table,), {}, np.zeros((40, 30)))), {}, np.zeros((40, 30)))]
-    call = interpreted(p)
-    assert "c0.reshape(1200)" in call.native.source  # one loop over all elements
-    np.testing.assert_array_equal(call(np.ones((40, 30)))[0], 1.0 + np.arange(1200.0).reshape(30, 40).T)
-
-
 @pytest.mark.parametrize(
     "fn",
     [
