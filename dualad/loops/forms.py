@@ -211,6 +211,25 @@ class Made:
     place: int = 0
 
 
+def operands(node):
+    return getattr(node.form, "operands", ())
+
+
+def reachable(outputs, operands=operands):
+    """Return all nodes that the outputs need, operands first."""
+    order, seen = [], set()
+    stack = [(node, False) for node in reversed(outputs)]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            order.append(node)
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack += [(operand, False) for operand in reversed(operands(node)) if operand not in seen]
+    return order
+
+
 # --- the table ----------------------------------------------------------------------------------------------------------------------
 
 #: the rules that make a node of an operation's arguments, by the names that rows say them with (`lower=`)

@@ -37,6 +37,8 @@ from .forms import (
     Position,
     Reduce,
     Scatter,
+    operands,
+    reachable,
 )
 from .inline import compose, guard, start
 from .lower import lower
@@ -114,25 +116,6 @@ def plan(program: Program, layouts: bool = False, inside: bool = False) -> Plan:
 def is_turned(out, node):
     """Return whether an output is in the order of F, so that its transpose is what is contiguous in memory."""
     return out.layout == "F" and out.ndim > 1 and out.kind == "array" and node.dtype == out.dtype
-
-
-def operands(node):
-    return getattr(node.form, "operands", ())
-
-
-def reachable(outputs, operands=operands):
-    """Return all nodes that the outputs need, operands first."""
-    order, seen = [], set()
-    stack = [(node, False) for node in reversed(outputs)]
-    while stack:
-        node, done = stack.pop()
-        if done:
-            order.append(node)
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack += [(operand, False) for operand in reversed(operands(node)) if operand not in seen]
-    return order
 
 
 def memory_of(node):

@@ -19,7 +19,9 @@ from ..rules.indexing import cast, discretize
 from ..rules.kinds import ROWS, row_says
 from ..rules.names import np
 from ..rules.scalars import IMAGINARY, REAL_PART, Scalar, named
+from ..rules.shapes import select
 from ..rules.ufuncs import softmax_share
+from ..support.costs import SELECTED_ADDITIONS
 from . import elimination, moves, orders, sums
 from .forms import (
     LOWERINGS,
@@ -38,7 +40,9 @@ from .forms import (
     fill,
     in_memory,
     mapped,
+    operands,
     parts_of,
+    reachable,
 )
 from .inner_loops import by_inner_loop, example, same
 from .maps import scalar_of
@@ -136,9 +140,28 @@ def chosen(operation, nodes):
     """Return the nodes of the results of a branch."""
     test, *values = operation.args
     inputs = operation.fn.then.inputs
-    operands = operands_of(values, inputs, [value.shape for value in inputs], nodes)
+    given = operands_of(values, inputs, [value.shape for value in inputs], nodes)
     condition = nodes[test] if isinstance(test, Value) else fill(test)
-    return results_of(operation, Choose(operation, (condition, *operands), "its programs call functions"))
+    with suppress(NoLoopForm):
+        return selected(operation, condition, given)
+    return results_of(operation, Choose(operation, (condition, *given), "its programs call functions"))
+
+
+def selected(operation, condition, given):
+    """Return the nodes of the results of a branch of which both programs are computed, element by element, as that takes so little."""
+    programs = operation.fn.bodies.values()
+    if sum(len(program.operations) for program in programs) > SELECTED_ADDITIONS or not any(out.shape for out in operation.outputs):
+        raise NoLoopForm("it would take longer")
+    arms = []
+    for program in programs:
+        nodes = lower(program, given=given)
+        arms.append([nodes[out] if type(out) is Value else fill(out) for out in program.outputs])
+    made = [node for node in reachable([*arms[0], *arms[1]], lambda node: () if node in given else operands(node)) if node not in given]
+    if any(type(node.form) not in (Map, Fill) or node.dtype.kind not in "fb" for node in made):
+        raise NoLoopForm("it is not elementwise")
+    if sum(node.form.scalar.cost for node in made if type(node.form) is Map) > SELECTED_ADDITIONS:
+        raise NoLoopForm("it would take longer")
+    return tuple(exactly(mapped(select, condition, *pair, out=out.dtype), out) for *pair, out in zip(*arms, operation.outputs, strict=True))
 
 
 def operands_of(args, inputs, shapes, nodes):

@@ -14,8 +14,7 @@ from operator import attrgetter
 import numpy as np
 
 from ..support.costs import CACHE_ELEMENTS, FAST_SHARE, JAMMED_STEPS, LANES, LIGHT_COST, MOST_LANES, SLABS
-from .forms import AffineIndex, Reduce
-from .fuse import reachable
+from .forms import AffineIndex, Reduce, reachable
 
 __all__ = [
     "below", "boxes_of", "cuts_of", "flattens", "is_angle", "jam", "jams", "lanes_of", "slab_axis",

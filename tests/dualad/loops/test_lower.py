@@ -291,3 +291,32 @@ def test_parts_and_infinities_are_numpys_bits(fn, dtype):
         np.testing.assert_array_equal(np.signbit(got), np.signbit(expected))
         assert got.dtype == expected.dtype
     assert "called" not in compiled.explain(x)
+
+
+ARMS = {
+    "of a few additions": (lambda x: x * 0.98, lambda x: x + 0.25, True),
+    "one of which does nothing": (lambda x: -1.0 / x, lambda x: x, True),
+    "of many additions": (lambda x: np.sin(x) * 2.0, lambda x: x, False),
+    "that move elements": (lambda x: x[::-1] * 2.0, lambda x: x, False),
+    "of float32": (lambda x: x * np.float32(0.98), lambda x: x + np.float32(0.5), True),
+}
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_elements_of_programs_that_take_little_are_selected_in_the_loops_around_a_branch(name):
+    pytest.importorskip("llvmlite")
+    then, otherwise, both = ARMS[name]
+
+    def f(x):
+        x = then(x) if x[1] > 0.5 else otherwise(x)
+        return x + 0.5 * np.roll(x, 1)
+
+    compiled = jit(f)
+    derivative = jit(checkpoint.grad(lambda x: np.sum(f(x) ** 2)))
+    for first in (0.0, np.inf, np.nan, 0.5, -0.0):
+        for second in (0.25, 0.75):
+            x = np.array([first, second, *np.linspace(-1, 1, 61)], np.float32 if "float32" in name else float)
+            with np.errstate(all="ignore"):
+                assert compiled(x).tobytes() == f(x).tobytes()
+                np.testing.assert_allclose(derivative(x), checkpoint.grad(lambda x: np.sum(f(x) ** 2))(x), rtol=1e-6)
+    assert ("    if " not in compiled.source(x)) == both
