@@ -9,6 +9,7 @@ import optree
 
 from ..core.levels import Handle
 from ..rules.memory import copied_to_write
+from ..rules.reductions import defined
 from .program import dead
 from .trace import TraceError, where_in
 
@@ -19,23 +20,16 @@ class Handled(TraceError):
     """The function handled an error at these values, so that what was traced is not what it does at others."""
 
 
-def check_handlers(tracing, program, name, exact):
-    """Raise where the function handled an error while it was traced, or would where its program leaves out what raises.
-
-    An exact program raises where Python numbers are divided by zero; loops do not.
-    """
+def check_handlers(tracing, program, name):
+    """Raise where the function handled an error while it was traced, or would where its program leaves out what raises."""
     if tracing.raised is not None:
         line, error = tracing.raised
         raise Handled(f"jit: {where_in(line)}{name} handles a {type(error).__name__} at these arguments: compile it with others")
-    if tracing.divided and not exact:
-        raise TraceError(
-            f"jit: {where_in(tracing.divided[0].line)}a division (or power) of Python numbers stands in a try block: compiled, it gives "
-            f"inf where Python raises. Test the divisor, np.where(b == 0, ..., a / b), or give backend='numpy'"
-        )
     if tracing.tried:
         evaluated = set(dead(program).operations)
+        checked = {operation.args[1] for operation in evaluated if operation.fn is defined}
         for operation in tracing.tried:
-            if operation not in evaluated:
+            if operation not in evaluated and not (operation.fn is defined and operation.args[1] in checked):
                 raise TraceError(
                     f"jit: {where_in(operation.line)}what may raise an error stands in a try block, and its result is not used: the "
                     f"compiled function would not evaluate it. Use the result (return it), or call {name} outside of jit"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.traced import Traced
+from ..rules.reductions import defined
 from ..rules.statistics import inexact
 
 __all__ = ["contracted", "element", "in_one_axis", "is_integer", "place_of_extremum", "product", "quantile", "running"]
@@ -57,7 +58,8 @@ def quantile(s, row, x, *args, axis=None, **options):
         raise s.needs_length(f"{row.name} of x[mask] of {s.dtype}")
     of_numbers = getattr(np, f"nan{row.fn.__name__}")
     s = inexact(s)
-    return np.where(np.any(np.isnan(s)), np.nan, of_numbers(np.reshape(s.cleaned(np.nan), (-1,)), *args, **options))[()]
+    found = np.where(np.any(np.isnan(s)), np.nan, of_numbers(np.reshape(s.cleaned(np.nan), (-1,)), *args, **options))[()]
+    return found if row.fn is np.median else defined(found, s.shape[0], f"{row.name} of no elements")
 
 
 def in_one_axis(s, row, x, shape=(-1,), **options):

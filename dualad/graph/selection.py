@@ -20,7 +20,7 @@ from ..core.traced import Traced, example_of
 from ..rules.calling import signature
 from ..rules.indexing import expanded, getitem, is_basic, updated
 from ..rules.kinds import ROWS, row_says
-from ..rules.reductions import of_some
+from ..rules.reductions import defined
 from ..rules.shapes import blank, length
 from . import ranks
 from .operands import same
@@ -216,7 +216,8 @@ class Selection(Traced):
         over = tuple(sorted((*wide, *range(x.at, x.at + count))))
         result = row.fn(full, axis=None if len(over) == full.ndim else over, **options)
         if empty_raises:
-            result = of_some(result, x.shape[x.at], row.reduces.__name__)
+            reason = f"zero-size array to reduction operation {row.reduces.__name__} which has no identity"
+            result = defined(result, x.shape[x.at], reason)
         return np.reshape(result, tuple(1 if a in axes else n for a, n in enumerate(x.shape))) if keepdims and count != 1 else result
 
     def summed(self):

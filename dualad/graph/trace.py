@@ -17,7 +17,7 @@ from ..core.traced import Traced
 from ..rules.calling import public_name, without_defaults
 from ..rules.indexing import getitem
 from ..rules.kinds import ROWS, row_says
-from ..rules.reductions import NothingSelected
+from ..rules.reductions import Undefined, defined
 from ..support.callers import handles
 from ..support.costs import PROGRAM_OPERATIONS
 from .program import Program, Value, dead, key_of, values_in
@@ -32,7 +32,7 @@ ROOMS = (PACKAGES / "dualad", PACKAGES / "checkpoint", Path(np.__file__).parent)
 LIBRARIES = (*(f"{path}{os.sep}" for path in ROOMS), "<dualad", "<__array")
 
 #: errors that depend on the values of a call
-BY_VALUE = (np.linalg.LinAlgError, ArithmeticError, IndexError, NothingSelected)
+BY_VALUE = (np.linalg.LinAlgError, ArithmeticError, IndexError, Undefined)
 ATOMS = (int, float, bool, str, type(None), type(...))
 UNROLLED = "loops in Python are unrolled. Write the long loop as checkpoint.chain, which is one operation, or compile its step alone"
 
@@ -101,7 +101,6 @@ class Trace(Level):
 
     __slots__ = (
         "asked",
-        "divided",
         "frames",
         "given",
         "integers",
@@ -134,7 +133,6 @@ class Trace(Level):
         self.known = {}
         self.outermost = self.refusal = self.raised = None  # the last: the line, and the error that depends on the values of this call
         self.tried: list = []  # operations that may raise, where the user's code handles it
-        self.divided: list = []  # divisions of Python numbers, where it does
         self.selections = None  # the level of what traced masks select
         self.line = None  # what is entered counts as evaluated there
 
@@ -271,21 +269,23 @@ class Trace(Level):
             parts = [
                 self.symbol(part, value) for part, value in zip(result, self.program.append(fn, entered, named, result, line), strict=True)
             ]
-            self.note_tried(fn, entered, result[0])
+            parts[0] = self.tried_in(fn, args, entered, parts[0])
             return type(result)(parts) if type(result) in (tuple, list) else type(result)(*parts)
         if not numeric(result):
             raise self.refuse(f"{public_name(fn)} of traced values gives {type(result).__name__} {result!r}, which is no array or number")
         made = self.symbol(result, self.program.append(fn, entered, named, result, line))
-        self.note_tried(fn, entered, result)
-        return made
+        return self.tried_in(fn, args, entered, made)
 
-    def note_tried(self, fn, entered, example):
-        """Note the operation entered last where it may raise, and the function's code handles errors there."""
+    def tried_in(self, fn, args, entered, made):
+        """Return a result of the operation entered last; where it may raise, and the function's code handles errors there, note it."""
         divisor = row_says(fn, "divides")  # by zero it raises, in compiled loops it gives inf as NumPy's
-        divides = divisor is not None and type(example) in (float, complex) and self.varies(entered[divisor])
+        divides = divisor is not None and type(made.payload) in (float, complex) and self.varies(entered[divisor])
         may_raise = divides or row_says(fn, "raises") or (fn is getitem and self.varies(entered[1:]))
         if may_raise and handles(sys._getframe(1), self.outermost):
-            (self.divided if divides else self.tried).append(self.program.operations[-1])
+            if divides:
+                return defined(made, np.not_equal(args[divisor], 0), "division by zero")
+            self.tried.append(self.program.operations[-1])
+        return made
 
     def varies(self, argument):
         """Return whether there are values in an argument that are no constants."""

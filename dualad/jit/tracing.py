@@ -177,5 +177,5 @@ def traced_once(f, call, exact, prepared, examples, integers) -> tuple[Path, Any
                 )
             outputs.append(leaf)
         program = tracing.finish(outputs)
-        check_handlers(tracing, program, getattr(f, "__name__", "the function"), exact)
+        check_handlers(tracing, program, getattr(f, "__name__", "the function"))
         return Path(program, tracing.tests or [], structure, "it shows a value" if tracing.shown else None), structure

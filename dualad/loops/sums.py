@@ -98,8 +98,8 @@ LOWERINGS["min"] = extremum("minimum", np.minimum)
 
 
 @lowers
-def of_some(out, x, count, name):
-    return regular(x, mapped(np.greater, count, 0))
+def defined(out, x, fine, reason):
+    return regular(as_node(x), truth(as_node(fine)))
 
 
 def truth(x):

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import cmath
 import math
+import sys
 from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import Any
 
 import numpy as np
 
+from ..support.callers import handles
+from .cotangents import level_of_symbol
+from .reductions import defined
 from .scipy.entering import by_body
 
 __all__ = ["COMPLEX_FUNCTIONS", "FUNCTIONS"]
@@ -52,6 +57,17 @@ def logarithm(x: Any, base: Any = None) -> Any:
 #: functions of one number that NumPy has under the same name, or as arcsin for asin
 SAME = "cbrt cos cosh degrees exp exp2 expm1 isfinite isinf isnan log10 log1p log2 radians sin sinh sqrt tan tanh"
 INVERSE = "acos acosh asin asinh atan atanh"
+
+
+def remainder(x: Any, y: Any) -> Any:
+    """Return what is left of x, at most half of y: all steps are exact."""
+    y = np.abs(y)
+    rest = np.fmod(np.abs(x), 2.0 * y)
+    less = rest - y
+    less = less - np.where(less >= 0.5 * y, y, 0.0)
+    return np.copysign(1.0, x) * np.where(rest > 0.5 * y, less, rest)
+
+
 BODIES: dict[str, Callable] = {
     **{name: of_one(getattr(np, name)) for name in SAME.split()},
     **{name: of_one(getattr(np, f"arc{name[1:]}")) for name in INVERSE.split()},
@@ -65,10 +81,37 @@ BODIES: dict[str, Callable] = {
     "lgamma": special("gammaln"),
     "log": logarithm,
     "pow": of_two(np.power),
-    "remainder": lambda x, y: x - y * np.rint(x / y),
+    "remainder": remainder,
 }
 
-FUNCTIONS = {name: by_body(getattr(math, name), body, f"math.{name}") for name, body in BODIES.items() if hasattr(math, name)}
+
+def raising(body: Callable, name: str) -> Callable:
+    """Return a body that raises in compiled code, too, where the function does and its caller handles the error."""
+
+    @wraps(body)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        out = body(*args, **kwargs)
+        last = getattr(level_of_symbol(out), "outermost", None)
+        if last is None or out.dtype.kind != "f" or not handles(sys._getframe(1), last):
+            return out
+        return defined(out, is_value(out, args), f"{name}: domain or range error")
+
+    return checked
+
+
+def is_value(out: Any, args: tuple) -> Any:
+    """Return whether a function gives a number, rather than NaN or infinity of arguments that are neither."""
+    fine = np.isfinite(out)
+    for x in args:
+        fine = fine | np.isnan(x) | (np.isinf(x) & np.isinf(out))
+    return fine
+
+
+FUNCTIONS = {
+    name: by_body(getattr(math, name), raising(body, f"math.{name}"), f"math.{name}")
+    for name, body in BODIES.items()
+    if hasattr(math, name)
+}
 summed = by_body(lambda *values: math.fsum(values), lambda *values: sum(values, 0.0), "math.fsum")
 
 

@@ -224,15 +224,15 @@ def tie_shares(ans, x, axis, where):
     return best, restore_axes(np.maximum(np.count_nonzero(best, axis=axis), 1), x, axis)
 
 
-class NothingSelected(ValueError):
-    """There is no extremum of no elements."""
+class Undefined(ValueError):
+    """A function has no value at these arguments."""
 
 
 @primitive
-def of_some(x, count, name):
-    """Return an extremum of so many elements; NumPy has none of no elements."""
-    if not count:
-        raise NothingSelected(f"zero-size array to reduction operation {name} which has no identity")
+def defined(x, fine, reason):
+    """Return a value, which is one where a number is not zero: else the plain function raises."""
+    if not np.all(fine):
+        raise Undefined(reason)
     return x
 
 
@@ -381,7 +381,7 @@ explicit(np.prod,    prod_jvp, prod_vjp, axes="axis", reduces=np.multiply, lower
 explicit(np.cumprod, cumprod_jvp, cumprod_vjp, axes="axis", batch=flat_form, lower="cumprod", selected="running")
 explicit(np.max, extremum_jvp, extremum_vjp, axes="axis", reduces=np.maximum, lower="max")  # ties share equally
 explicit(np.min, extremum_jvp, extremum_vjp, axes="axis", reduces=np.minimum, lower="min")
-linear(of_some, lambda g, x, count, name: g, elementwise=True, lower="of_some")
+linear(defined, lambda g, x, fine, reason: defined(g, fine, reason), elementwise=True, raises=True, lower="defined")
 explicit(reordered, lambda t, ans, x, places, axis, **options: take_along_axis(t, places, axis),
                     lambda g, ans, x, places, axis, **options: put_back(g, places, axis, shape_of(x)),
                     shape_only=True, uses_ans=False, axes="axis", batch=False, lower="reordered")

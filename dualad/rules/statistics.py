@@ -9,7 +9,7 @@ from .cotangents import is_symbolic, notes_tests
 from .indexing import cast, scatter, stated
 from .kinds import Abstract, composite, constant, primitive
 from .names import np
-from .reductions import flat_sqrt, fold, given
+from .reductions import defined, flat_sqrt, fold, given
 from .shapes import as_array
 
 NO = np._NoValue
@@ -263,6 +263,8 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=NO):
         kind = np.result_type(weights.dtype, a_dtype, *([] if a_dtype.kind in "fc" else [float]))
         weights = spread(cast(weights, kind), a, axis)
         total = np.sum(weights, axis=axis, keepdims=keepdims)
+        if is_symbolic(total):
+            total = defined(total, np.all(np.not_equal(total, 0)), "Weights sum to zero, can't be normalized")
         ans = np.sum(a * weights, axis=axis, keepdims=keepdims) / total
     return (ans, np.broadcast_to(total, np.shape(ans)) + 0.0) if returned else ans
 

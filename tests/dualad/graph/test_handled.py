@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from contextlib import suppress
 
 import numpy as np
 import pytest
 
 from checkpoint import chain, grad
-from dualad import gradient, jit
+from dualad import adapt, gradient, jit
 from dualad.support.callers import tried
 
 REGULAR, SINGULAR, OTHER = np.array([[2.0, 1.0], [1.0, 3.0]]), np.ones((2, 2)), np.array([[9.0, 1.0], [1.0, 0.0]])
@@ -143,16 +145,44 @@ def raised_to(a, b):
         return -7.0 * a
 
 
-@pytest.mark.parametrize("f", [divided, raised_to])
-def test_divisions_of_numbers_by_zero_are_handled_or_refused(f):
-    """Loops give inf there, so that the handler would never act."""
-    exact = jit(f, backend="numpy")
-    assert [exact(3.0, b) for b in (2.0, 0.0, 4.0)] == [f(3.0, b) for b in (2.0, 0.0, 4.0)]
-    with pytest.raises(TypeError, match=r"test_handled.py, line \d+: a division \(or power\) of Python numbers stands in a try block"):
-        jit(f, backend="llvm")(3.0, 2.0)
+def root(a, b):
+    try:
+        return a * math.sqrt(b - 1.0)
+    except ValueError:
+        return a * b
+
+
+def logarithm(a, b):
+    try:
+        return math.log(a * b)
+    except ValueError:
+        return a * b
+
+
+def remainder(a, b):
+    try:
+        return divmod(a, b)[0] + math.log(b)
+    except (ValueError, ZeroDivisionError):
+        return -a
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+@pytest.mark.parametrize("f", [divided, raised_to, root, logarithm, remainder])
+def test_errors_of_numbers_are_handled(f, backend):
+    """Loops give inf or NaN there, so that the handler would never act."""
+    compiled = jit(f, backend=backend)
+    for b in (2.0, 0.0, 4.0):
+        assert compiled(3.0, b) == pytest.approx(f(3.0, b), rel=1e-15)
     for b in (2.0, 0.0):  # NumPy's numbers do not raise
-        with np.errstate(divide="ignore"):
-            assert jit(f, backend="llvm")(3.0, np.float64(b)) == f(3.0, np.float64(b))
+        with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings(action="ignore"):
+            assert compiled(np.float64(3.0), np.float64(b)) == pytest.approx(f(np.float64(3.0), np.float64(b)), rel=1e-15, nan_ok=True)
+
+
+@pytest.mark.parametrize("f", [root, logarithm])
+def test_gradients_handle_errors_of_numbers(f):
+    slope = jit(grad(adapt(f)))
+    for b in (2.0, 0.0, -1.0, 4.0):
+        assert slope(3.0, b) == pytest.approx((f(3.0 + 1e-4, b) - f(3.0 - 1e-4, b)) / 2e-4, rel=1e-8)
 
 
 def test_constant_divisors_in_try_blocks_are_compiled():

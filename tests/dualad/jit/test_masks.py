@@ -335,6 +335,17 @@ def test_an_extremum_of_nothing_raises_as_in_eager_code(backend):
     np.testing.assert_array_equal(grad(compiled)(X, 0.1), grad(f)(X, 0.1))
 
 
+def test_quantiles_of_nothing_and_means_without_weights_raise_as_in_eager_code():
+    for f, error in (
+        (lambda x, c: np.quantile(x[x > c], 0.3), IndexError),
+        (lambda x, c: np.average(x, weights=(x > c) * 1.0), ZeroDivisionError),
+    ):
+        for call in (f, jit(f), grad(jit(f)), jit(grad(f))):
+            np.testing.assert_allclose(call(X, 0.1), (f if np.ndim(call(X, 0.1)) == 0 else grad(f))(X, 0.1), rtol=1e-14)
+            with pytest.raises(error):
+                call(X, 2.0)
+
+
 def test_an_extremum_of_nothing_in_a_step_raises_as_in_eager_code():
     step = lambda k, x: x - 0.2 + 0.0 * x[x > 0.0].max()
     for made in (step, jit(step)):

@@ -21,7 +21,7 @@ from dualad.rules.linalg import cofactor_matrix, euclidean
 from dualad.rules.memory import as_plain_array, copied, in_order
 from dualad.rules.names import np
 from dualad.rules.primitives import ratio
-from dualad.rules.reductions import deviation, difference, of_some, put_back, reordered, scattered_difference, variance
+from dualad.rules.reductions import defined, deviation, difference, put_back, reordered, scattered_difference, variance
 from dualad.rules.shapes import blank, clamp, select, surround, zeros_of_shape
 from dualad.rules.sparse import times_sparse
 from dualad.rules.stable import one_minus_square, root_above_one, turn
@@ -374,7 +374,7 @@ sample(updated)(*(Sample((A(2, 3, 4), np.asarray(A(*np.zeros((2, 3, 4))[index].s
                 call(np.asarray(A()), A(), Fixed(())), call(Z(2, 3), A(3), Fixed(1), Fixed(IM)))
 unary(A, restate, complex_too=True)
 unary(lambda *shape: 0.7, number)
-sample(of_some)(call(A(2, 3), Fixed(2), Fixed("maximum")))
+sample(defined)(call(A(2, 3), Fixed(2), Fixed("of no elements")))
 sample(cast)(Sample((A(3), complex)), Sample((A(3), float)), Sample((A(3), np.float32), casts=True),
              Sample((A().astype(np.float32), np.float64)))
 

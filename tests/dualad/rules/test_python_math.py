@@ -56,6 +56,12 @@ def test_values_are_pythons_and_derivatives_are_right(name, args):
     assert curvature == pytest.approx((dualad.derivative(f)(x + h) - dualad.derivative(f)(x - h)) / (2 * h), rel=1e-6, abs=1e-8)
 
 
+def test_compiled_remainders_are_exact():
+    compiled = dualad.jit(FUNCTIONS["remainder"])
+    for x, y in [(1e9, 0.3), (2.5, 1.0), (-3.5, 1.0), (0.5, -1.0), (1.5, 1.0), (-7e15, 0.7), (3.0, 5.0)]:
+        assert compiled(x, y) == math.remainder(x, y)
+
+
 @pytest.mark.parametrize("name", sorted(ASK))
 def test_questions_have_pythons_answers(name):
     args = ASK[name]
