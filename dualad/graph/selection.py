@@ -216,8 +216,7 @@ class Selection(Traced):
         over = tuple(sorted((*wide, *range(x.at, x.at + count))))
         result = row.fn(full, axis=None if len(over) == full.ndim else over, **options)
         if empty_raises:
-            reason = f"zero-size array to reduction operation {row.reduces.__name__} which has no identity"
-            result = defined(result, x.shape[x.at], reason)
+            result = defined(result, x.shape[x.at], f"zero-size array to reduction operation {row.reduces.__name__} which has no identity")
         return np.reshape(result, tuple(1 if a in axes else n for a, n in enumerate(x.shape))) if keepdims and count != 1 else result
 
     def summed(self):
