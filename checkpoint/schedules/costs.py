@@ -1,20 +1,25 @@
 """Optimal positions for steps of unequal cost, by dynamic programming."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import accumulate
 from math import isfinite
-from typing import TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
-from ..support.costs import TABLE_STEPS
+from ..support.costs import TABLE_BYTES, TABLE_STEPS
+from ..support.kept import kept_within
 from .refill import Split
 
 __all__ = ["as_costs", "cheapest_split", "total_cost"]
 
 
-Table: TypeAlias = list[list[np.ndarray]]
+class Table(NamedTuple):
+    """Splits by slots (at least 2), length and base, the least cost of the whole chain, and the bytes of the splits."""
+
+    splits: list[list[np.ndarray]]
+    cost: float
+    nbytes: int
 
 
 def as_costs(costs: Sequence[float], where: str) -> tuple[float, ...]:
@@ -38,7 +43,7 @@ def cheapest_split(costs: tuple[float, ...], slots: int) -> Split:
     """Return the split of a gap that is reversed at the least cost (Walther 1999, thesis, TU Dresden), in O(slots * N^2).
     With c(i, j) the cost of steps i ... j-1: t(i, j, s) = min over i < m < j of c(i, m) + t(m, j, s-1) + t(i, m, s); m is monotone in i,
     j."""
-    table = _tables(costs, slots)[0]
+    table = _table(costs, slots).splits
 
     def split(steps: int, slots: int, base: int) -> int:
         if slots == 1 or steps == 2:
@@ -50,19 +55,18 @@ def cheapest_split(costs: tuple[float, ...], slots: int) -> Split:
 
 def total_cost(costs: tuple[float, ...], slots: int) -> float:
     """Return the least cost of all advances that reverse a chain; equals `advances` where every step costs 1."""
-    return _tables(costs, slots)[1]
+    return _table(costs, slots).cost
 
 
-@lru_cache(maxsize=2)
-def _tables(costs: tuple[float, ...], slots: int) -> tuple[Table, float]:
-    """Return the splits by slots >= 2, length and base, and the least cost of the whole chain.
-    Each array below belongs to one length n; its entry i is about steps i ... i+n-1."""
+@kept_within(TABLE_BYTES)
+def _table(costs: tuple[float, ...], slots: int) -> Table:
+    """Each array below belongs to one length n; its entry i is about steps i ... i+n-1."""
     steps = len(costs)
     upto = np.array([0.0, *accumulate(costs)])
     sums = np.array([0.0, *accumulate(upto)])  # for one slot: x_i, and from there to every other state
     start, stop = np.ogrid[: steps + 1, : steps + 1]
     fewer = np.where(start < stop, sums[stop] - sums[np.minimum(start + 1, steps)] - (stop - start - 1) * upto[start], 0.0)
-    table: Table = [[], []]
+    table: list[list[np.ndarray]] = [[], []]
     for _ in range(2, min(slots, max(steps - 1, 1)) + 1):
         cheapest = np.zeros_like(fewer)  # t(i, j, s); `fewer` is t(i, j, s - 1)
         splits = [np.zeros(0, np.int16), np.zeros(steps, np.int16)]
@@ -86,4 +90,4 @@ def _tables(costs: tuple[float, ...], slots: int) -> tuple[Table, float]:
             splits.append((m[winner] - i).astype(np.int16))
         table.append(splits)
         fewer = cheapest
-    return table, float(fewer[0, steps])
+    return Table(table, float(fewer[0, steps]), (len(table) - 2) * steps * (steps + 1))

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
 
-from ..support.costs import TABLE_STEPS
+from ..support.costs import TABLE_BYTES, TABLE_STEPS
+from ..support.kept import kept_within
 from .actions import Action, Advance, Drop, Load, Record, Reverse, Save
 from .schedule import Schedule
 
@@ -73,22 +73,20 @@ class Mixed(Schedule):
         return _choices(steps, min(self.slots, max(steps - 1, 1)))
 
 
-@lru_cache(maxsize=8)
+@kept_within(TABLE_BYTES)
 def _choices(steps: int, slots: int) -> np.ndarray:
     """What to do first with n steps left and s slots: `RECORD`, or save and advance so many steps."""
-    totals = np.zeros((slots + 1, steps + 1), np.int64)
-    choices = np.zeros((slots + 1, steps + 1), np.int32)
+    totals = np.zeros(steps + 1, np.int64)
+    choices = np.zeros((slots + 1, steps + 1), np.int16)
     for s in range(1, slots + 1):
-        few = min(s + 1, steps)
-        totals[s, : few + 1] = np.arange(few + 1)
-        for n in range(few + 1, steps + 1):
+        fewer, totals = totals, np.arange(steps + 1)  # with s - 1 slots, and with s
+        for n in range(min(s + 1, steps) + 1, steps + 1):
             if s == 1:
-                totals[s, n], choices[s, n] = n * (n + 1) // 2 - 1, n - 1
+                totals[n], choices[s, n] = n * (n + 1) // 2 - 1, n - 1
                 continue
-            found = np.arange(2, n) + totals[s, 2:n] + totals[s - 1, n - 2 : 0 : -1]
+            found = np.arange(2, n) + totals[2:n] + fewer[n - 2 : 0 : -1]
             best = int(np.argmin(found))
-            recorded = 1 + totals[s - 1, n - 1]
-            totals[s, n], choices[s, n] = min((found[best], best + 2), (recorded, RECORD))
+            totals[n], choices[s, n] = min((found[best], best + 2), (1 + fewer[n - 1], RECORD))
     return choices
 
 

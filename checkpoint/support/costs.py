@@ -28,6 +28,8 @@ COUNTED_STATE_BYTES = 1 << 16
 
 #: steps, or slots, of a table by which a schedule is found: of order slots * N^2
 TABLE_STEPS = 4096
+#: bytes of such tables that are kept for the next sweep: those of 20 slots and 1000 steps take 20 MB
+TABLE_BYTES = 64 << 20
 #: bytes of the states inside of a block and between blocks, where nothing is said: they stay in a core's cache (10^4
 #: steps of Lorenz: 44 ms, 55 with blocks of one step, 56 with 64 MB; 2026-11-22)
 BLOCK_BYTES = 256 << 10
