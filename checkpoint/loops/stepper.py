@@ -20,7 +20,7 @@ from dualad.forward.seeding import pack_leaf
 from dualad.graph.handled import Handled
 from dualad.graph.paths import alike, merged
 from dualad.graph.program import Kind, Value, key_of, kind_of, role_of
-from dualad.graph.split import Routine, inexact, keeps, pulled, pushed, tangent_of
+from dualad.graph.split import Routine, changed, inexact, pulled, pushed, tangent_of
 from dualad.graph.to_numpy import compile_python
 from dualad.jit.arguments import Call, plain_kind
 from dualad.jit.compiled import Compiled
@@ -206,10 +206,11 @@ class Stepper:
             if not isinstance(made, tuple) or len(made) != 2:
                 raise NotCompiled("the step returns no pair of state and out")
             made, out = made
-        if optree.tree_structure(made) != spec.state_structure or not all(
-            map(keeps, program.inputs[1 : 1 + count], program.outputs[:count])
-        ):
-            raise NotCompiled("the step changes the structure, a shape or a dtype of its state")
+        if optree.tree_structure(made) != spec.state_structure:
+            raise NotCompiled("the step changes the structure of its state")
+        for i, change in enumerate(map(changed, program.inputs[1 : 1 + count], program.outputs[:count])):
+            if change:
+                raise NotCompiled(f"the step makes {spec.path(i)} {change}")
         inputs = program.inputs
         ends = [0, 1, 1 + count, 1 + count + rows, len(inputs)]
         groups = [inputs[a:b] for a, b in pairwise(ends)]

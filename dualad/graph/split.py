@@ -17,7 +17,7 @@ from .differentiate import pullback, pushforward
 from .passes import optimised
 from .program import Kind, Program, Value, kind_of
 
-__all__ = ["Routine", "inexact", "keeps", "pulled", "pushed", "tangent_of"]
+__all__ = ["Routine", "changed", "inexact", "pulled", "pushed", "tangent_of"]
 
 
 class Routine(NamedTuple):
@@ -29,10 +29,16 @@ class Routine(NamedTuple):
     examples: list[list]
 
 
-def keeps(given, out) -> bool:
-    """Return whether an output has the shape and dtype of an input, and is an array, which can be written into, where that is one."""
+def changed(given, out) -> str:
+    """Return what an output is and an input was not, of shape, dtype, and whether it is an array, which can be written into."""
     out = kind_of(out)
-    return given.shape == out.shape and given.dtype == out.dtype and (given.kind == "array") == (out.kind == "array")
+    if given.shape != out.shape:
+        return f"of the shape {out.shape}, which was {given.shape}"
+    if given.dtype != out.dtype:
+        return f"{out.dtype}, which was {given.dtype}"
+    if out.kind == "array" and given.kind != "array":
+        return "an array without axes, which was a number: begin with np.asarray(number)"
+    return "a number, which was an array without axes: begin with the number" if given.kind == "array" != out.kind else ""
 
 
 def inexact(values) -> list[int]:

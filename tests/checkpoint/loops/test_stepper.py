@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import dualad
-from checkpoint import Revolve, Stats, chain, grad, hvp, jacobian
+from checkpoint import Revolve, Stats, chain, grad, hvp, jacobian, value_and_grad
 from checkpoint.loops import compiled_entry, stepper
 from checkpoint.loops.spec import kept
 from checkpoint.schedules import Mixed
@@ -174,6 +174,20 @@ def test_what_is_not_compiled_says_why(name):
     CLOCK[0] = 0
     grad(lambda x: total(optree.tree_leaves(chain(dualad.jit(step, **compiled), state(x), stats=stats, **options))[:1]))(X)
     assert stats.reason.startswith("steps one by one, because ") and re.search(words, stats.reason)
+
+
+def test_a_number_that_becomes_an_array_is_told_what_to_begin_with():
+    def step(k, x):
+        return np.where(x < 0.0, -0.5 * x, 0.9 * x - 0.3)  # an array without axes, of a number too
+
+    reasons = []
+    for begin in (lambda x: x, np.asarray):
+        stats = Stats()
+        value, slope = value_and_grad(lambda x, stats=stats, begin=begin: chain(dualad.jit(step), begin(x), steps=9, stats=stats))(1.1)
+        reasons.append(stats.reason)
+        assert (value, slope) == value_and_grad(lambda x: chain(step, x, steps=9))(1.1)
+    assert "the step makes state an array without axes, which was a number: begin with np.asarray(number)" in reasons[0]
+    assert "one by one" not in reasons[1]
 
 
 def test_an_index_out_of_bounds_names_its_line():
