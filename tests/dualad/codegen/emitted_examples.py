@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from interpreted import traced
-from program_examples import EXAMPLES
+from program_examples import EXAMPLES, adjoint_of_slices, diffusion, laplacian
 
 from checkpoint import vjp
 from dualad import jvp
@@ -34,10 +34,10 @@ def rows_and_columns(a, b):
 
 GRID = np.random.default_rng(0).uniform(0.1, 1.0, (3, 40, 50))
 SOURCES = {
-    **{name: EXAMPLES[name][0]()[0] for name in ("diffusion", "lorenz", "forced")},
-    "diffusion_large": EXAMPLES["diffusion"][0](1000)[0],
-    "adjoint_large": EXAMPLES["adjoint_of_slices"][0](1000)[0],
-    "laplacian_large": EXAMPLES["laplacian"][0](60, 50)[0],
+    **{name: traced(EXAMPLES[name][0], *EXAMPLES[name][1]) for name in ("diffusion", "lorenz", "forced")},
+    "diffusion_large": traced(diffusion, np.zeros(1000), np.float64(0.1)),
+    "adjoint_large": traced(adjoint_of_slices, np.zeros(1000), np.float64(2.0)),
+    "laplacian_large": traced(laplacian, np.zeros((60, 50))),
     "wave": traced(wave, np.zeros(1000)),
     "wave_jvp": traced(lambda x, v: jvp(wave, (x,), (v,)), np.zeros(1000), np.zeros(1000)),
     "gray_scott_vjp": traced(lambda u, v, g, h: vjp(gray_scott, u, v)[1]((g, h)), *GRID, GRID[0]),

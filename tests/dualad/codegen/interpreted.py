@@ -98,11 +98,16 @@ def interpreted(program):
     return call
 
 
+def recorded(f, *examples):
+    """Return the program of a function of arrays, not optimised."""
+    with Trace() as trace:
+        out = f(*map(trace.input, examples))
+        return trace.finish(list(out) if isinstance(out, tuple | list) else [out])
+
+
 def traced(f, *examples):
     """Return the program of a function of arrays."""
-    with Trace() as tracing:
-        out = f(*[tracing.input(example) for example in examples])
-        return optimised(tracing.finish(list(out) if isinstance(out, tuple | list) else [out]))
+    return optimised(recorded(f, *examples))
 
 
 @pytest.fixture(autouse=True)

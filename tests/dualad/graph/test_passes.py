@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_symbol import FUNCTIONS, X, traced
+from interpreted import recorded as traced
+from test_symbol import FUNCTIONS, X
 
 from dualad.codegen.emit import HEADER, emit
 from dualad.graph.differentiate import pullback

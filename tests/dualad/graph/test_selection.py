@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from interpreted import recorded as traced
 
 from dualad.graph.selection import Selection
 from dualad.graph.trace import Trace, TraceError
 
 X = np.array([[0.3, -0.7, 0.0], [0.9, -0.2, 0.55]])
-
-
-def traced(f, *examples):
-    with Trace() as trace:
-        return trace.finish([f(*map(trace.input, examples))])
 
 
 def test_a_selection_is_the_full_array_and_the_mask():

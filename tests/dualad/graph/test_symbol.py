@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from interpreted import recorded as traced
 
 import dualad
 from dualad.core.levels import Level
@@ -12,14 +13,6 @@ from dualad.graph.program import Value
 from dualad.graph.symbol import Symbol
 from dualad.graph.trace import Trace, TraceError, user_line
 from dualad.rules.indexing import getitem, updated
-
-
-def traced(f, *examples):
-    """The program of a function, not optimised."""
-    with Trace() as trace:
-        out = f(*(trace.input(x) for x in examples))
-        return trace.finish(list(out) if isinstance(out, tuple) else [out])
-
 
 X = np.linspace(0.2, 0.9, 6).reshape(2, 3)
 
