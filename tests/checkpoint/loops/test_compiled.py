@@ -6,12 +6,12 @@ import numpy as np
 import optree
 import pytest
 from calls import bits
-from compiled_chains import CASES, GRID, JITTED, ROWS, N, driven, in_place, random, total
+from compiled_chains import CASES, GRID, JITTED, ROWS, N, driven, random, total
 
 pytest.importorskip("llvmlite")
 
 import dualad
-from checkpoint import CTZ, Disk, Memory, Periodic, Revolve, Stats, StoreAll, chain, grad, hvp, jacobian, value_and_grad, vjp
+from checkpoint import CTZ, Disk, Memory, Periodic, Revolve, Stats, StoreAll, chain, grad, jacobian, value_and_grad, vjp
 from checkpoint.loops import segments, stepper
 from checkpoint.schedules import Mixed
 from dualad.codegen import chain_kernels as loops
@@ -67,20 +67,6 @@ def test_gradients_by_a_part_of_the_arguments(name):
     if name == "inputs and outs":
         f = lambda rows, compile: chain(JITTED[driven] if compile else driven, *args, inputs=rows, outputs=True)[1]["norm"]
         close(jacobian(lambda rows: f(rows, True))(ROWS), jacobian(lambda rows: f(rows, False))(ROWS), 1e-11)
-
-
-@pytest.mark.parametrize("name", ["numbers", "inputs and outs"])
-def test_forward_mode_and_forward_over_reverse(name):
-    (loss, args), (plain, _) = program(name, True), program(name, False)
-    i = len(args) - 1
-    close(
-        dualad.jvp(lambda c: loss(*args[:i], c), (args[i],), (1.0,)), dualad.jvp(lambda c: plain(*args[:i], c), (args[i],), (1.0,)), 1e-11
-    )
-    close(
-        hvp(lambda p: loss(*args[:i], p[0]), np.array([args[i]]), np.ones(1)),
-        hvp(lambda p: plain(*args[:i], p[0]), np.array([args[i]]), np.ones(1)),
-        1e-10,
-    )
 
 
 def test_counts_are_of_steps():
@@ -161,12 +147,6 @@ def test_shares_of_parameters_are_added_where_they_are_computed(monkeypatch, nam
     f, plain = (grad(lambda x, c, s=s: total(chain(s, x, c, steps=4)), argnums=(0, 1)) for s in (dualad.jit(step, threads=threads), step))
     close(f(x, c), plain(x, c), 1e-12)
     assert made[0].shares == ([] if inside else [0])
-
-
-def test_the_pullback_may_be_called_again():
-    f = lambda x, c: chain(JITTED[in_place], x, c, steps=N, block=3)
-    value, pullback = vjp(f, np.linspace(0, 1, 9), 0.1)
-    assert bits(pullback(np.ones(9))) == bits(pullback(np.ones(9))) and value.shape == (9,)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3])
@@ -277,13 +257,6 @@ def test_states_in_every_layout(given):
     close(compiled(x), plain(x), rtol)
     close(grad(lambda x: np.sum(compiled(x) ** 2))(x), grad(lambda x: np.sum(plain(x) ** 2))(x), rtol)
     assert x.flags.writeable
-
-
-def test_texts_and_flags_in_the_state_are_handed_on():
-    step = dualad.jit(lambda k, s: {"name": s["name"], "x": 0.9 * s["x"], "on": s["on"]})
-    f = lambda x: chain(step, {"name": "wave", "x": x, "on": True}, steps=5)
-    value, gradient = value_and_grad(lambda x: np.sum(f(x)["x"]))(np.ones(3))
-    assert value == pytest.approx(3 * 0.9**5) and gradient == pytest.approx(np.full(3, 0.9**5)) and f(1.0)["name"] == "wave"
 
 
 def test_what_goes_beside_the_value_may_be_anything_that_is_no_number():

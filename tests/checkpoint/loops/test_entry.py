@@ -98,16 +98,18 @@ def test_the_pullback_is_called_again_and_interrupted_there(folder):
     assert bits(pullback(np.ones((N, 3)))) == bits(first) and not folder.exists()
 
 
-def test_another_cotangent_of_the_outs_is_refused(folder):
+def test_another_cotangent_of_the_outs_and_other_parameters_are_refused(folder):
     calls = Calls()
-    f = lambda state: chain(calls.driven, state, 0.9, inputs=ROWS, outputs=True, storage=Disk(folder, resume=True, every=0))[1]["x2"]
-    _, pullback = vjp(f, STATE)
+    f = lambda state, c: chain(calls.driven, state, c, inputs=ROWS, outputs=True, storage=Disk(folder, resume=True, every=0))[1]["x2"]
+    _, pullback = vjp(lambda state: f(state, 0.9), STATE)
     calls.end.at = N + 5
     with pytest.raises(Interrupted):
         pullback(np.ones((N, 3)))
     calls.end.at = None
     with pytest.raises(ValueError, match="another cotangent"):
         pullback(np.zeros((N, 3)))
+    with pytest.raises(ValueError, match=r"differs in: params\[0\] \(0.9 there, 0.8 here\)"):
+        vjp(lambda state: f(state, 0.8), STATE)
     with pytest.raises(ValueError, match="differs in: what is differentiated"):
         vjp(
             lambda rows: chain(calls.driven, STATE, 0.9, inputs=rows, outputs=True, storage=Disk(folder, resume=True, every=0))[1]["x2"],

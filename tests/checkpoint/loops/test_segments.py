@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from checkpoint.loops.segments import BufferPool, given_array, like_leaves
+from checkpoint.loops.segments import BufferPool
 from checkpoint.support.costs import POOLED_BYTES
 
 LIKE = (np.zeros(POOLED_BYTES), np.array(1.0))
@@ -33,21 +33,3 @@ def test_the_state_that_was_free_last_is_taken_first():
         working = pool.take()
         addresses.update(leaf.ctypes.data for leaf in working)
     assert len(addresses) == 3 * len(LIKE) and len(pool.made) == 4
-
-
-def test_small_states_are_made_anew():
-    pool = BufferPool((np.zeros(3),))
-    assert pool.take()[0] is not pool.take()[0] and not pool.made
-
-
-def test_parameters_are_read_only_views_where_they_can_be():
-    for leaf in (np.arange(6.0).reshape(2, 3), np.arange(6.0).reshape(2, 3).T, np.arange(6.0)[::-2], np.arange(3.0).astype(">f8"), 2.5, 1j):
-        array = given_array(leaf)
-        assert np.array_equal(array, leaf) and array.flags.c_contiguous and not array.flags.writeable and array.dtype.isnative
-    whole = np.arange(6.0)
-    assert np.shares_memory(given_array(whole), whole) and whole.flags.writeable
-
-
-def test_numbers_come_back_as_what_they_were():
-    found = like_leaves([np.array(1.5)] * 3, [1.0, np.float64(1.0), np.ones(())])
-    assert [type(leaf) for leaf in found] == [float, np.float64, np.ndarray]

@@ -13,9 +13,7 @@ pytest.importorskip("llvmlite")
 import dualad
 from checkpoint import Revolve, Stats, chain, grad, hvp, jacobian, value_and_grad
 from checkpoint.loops import compiled_entry, stepper
-from checkpoint.loops.spec import kept
 from checkpoint.schedules import Mixed
-from checkpoint.support.costs import KEPT_STEPS
 
 X, U = np.array([0.3, 0.5, 0.7]), np.linspace(0.0, 1.0, 18).reshape(6, 3)
 
@@ -131,14 +129,6 @@ def test_until_has_the_same_bits_in_every_block():
     assert len({tuple(gradient(**options)) for options in ({}, {"block": 1}, {"block": 7}, {"block": 10**6}, {"max_steps": 10**4})}) == 1
 
 
-def test_until_that_never_comes_true():
-    step, never = dualad.jit(shrink), {"until": lambda k, x: k < 0, "max_steps": 9}
-    for f in (lambda x: chain(step, x, **never), grad(lambda x: total(chain(step, x, **never)))):
-        with pytest.raises(RuntimeError, match=r"chain: until\(k, state\) is still not true after max_steps=9 steps"):
-            f(X)
-    assert chain(step, X, until=lambda k, x: k == 9, max_steps=9)[0] == chain(step, X, steps=9)[0]
-
-
 CLOCK = [0]
 
 
@@ -247,14 +237,6 @@ def test_a_large_state_is_handed_on_without_copies():
     g = lambda x: np.sum(chain(shrink, x, steps=60, schedule=Revolve(4)) ** 2)
     np.testing.assert_allclose(grad(f)(big), grad(g)(big), rtol=1e-12)
     assert stats.peak_states == 4 and stats.peak_bytes == 4 * big.nbytes
-
-
-def test_what_is_kept_for_a_compiled_step_is_bounded():
-    step = dualad.jit(turn)
-    for key in range(3 * KEPT_STEPS):
-        assert kept(step, key, lambda: f"{key}") == f"{key}" and kept(step, 0, lambda: "made again") == "0"
-    assert kept(step, 0, lambda: "made again") == "0" and kept(step, 3 * KEPT_STEPS - 1, lambda: "made again") == f"{3 * KEPT_STEPS - 1}"
-    assert kept(step, 1, lambda: "made again") == "made again" and len(step.of_chains) == KEPT_STEPS
 
 
 def test_predicates_and_their_loops_are_not_kept_for_ever(monkeypatch):

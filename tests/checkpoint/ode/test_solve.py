@@ -393,10 +393,3 @@ def test_a_step_that_becomes_too_small_ends_as_in_scipy():
         assert np.isfinite(jacobian(run)(np.array([1.0]))).all()
     with pytest.raises(RuntimeError, match="odeint: the integration ended at t = "), np.errstate(all="ignore"):
         odeint(lambda y, t: y * y, [1.0], [0.0, 2.0])
-
-
-def test_the_methods_here_are_those_of_scipy():
-    for name in METHODS:
-        solver, method = method_of(name)
-        assert solver is getattr(integrate, name)
-        assert np.all(np.asarray(method.C) <= 1.0)

@@ -21,23 +21,6 @@ def test_rows():
     assert [row.work for row in table.rows] == [2.0, 4.782, 4.637]
 
 
-def test_default_schedules_have_the_slots_of_ctz_and_twice_as_many():
-    table = compare(steps=100, state_bytes=8)
-    assert [row.schedule for row in table.rows] == [
-        "StoreAll()",
-        "CTZ(refill='binomial')",
-        "Revolve(slots=8)",
-        "Revolve(slots=16)",
-    ]
-
-
-def test_text_is_aligned():
-    lines = str(compare(steps=100, state_bytes="1 GiB")).splitlines()
-    assert lines[0] == "100 steps, a state of 1.07 GB"
-    assert len({len(line) for line in lines[1:]}) == 1
-    assert lines[1].split() == ["schedule", "saved", "states", "memory", "advances", "work"]
-
-
 def test_markdown():
     lines = compare(steps=100, state_bytes=8, schedules=[CTZ()]).to_markdown().splitlines()
     assert lines == [

@@ -139,13 +139,6 @@ def test_the_pull_is_derived(kind):
             assert row.measured.advances == row.advances + 1 and row.measured.peak_states == row.states
 
 
-def test_a_chain_of_a_step_that_is_compiled():
-    pytest.importorskip("llvmlite", reason="llvmlite is not installed")
-    step = dualad.jit(lambda k, s, c: (s[0] + 0.01 * s[1], s[1] - 0.01 * c * np.sin(s[0])))
-    (row,) = profile(step, (0.5, 0.0), 9.81, steps=1000, schedules=[CTZ()]).rows
-    assert row.measured.advances >= 1000 and row.measured.work > 0
-
-
 @pytest.mark.parametrize(
     ("arguments", "options", "reason"),
     [

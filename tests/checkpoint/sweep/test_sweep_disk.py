@@ -10,7 +10,7 @@ from on_disk import written
 
 from checkpoint.schedules import CTZ, Revolve, StoreAll, Tiered
 from checkpoint.schedules.actions import Save
-from checkpoint.storage import Disk, Memory
+from checkpoint.storage import Disk
 from checkpoint.storage import background as disk_module
 from checkpoint.sweep import Sweep, reverse
 
@@ -58,17 +58,6 @@ def test_tiered_puts_the_busiest_places_in_memory(tmp_path, monkeypatch):
     assert schedule.on_disk(30) == {0, 1} and on_disk[:2] == first[:2] and not set(on_disk) & set(first[2:])
     assert result.cotangent.tobytes() == run(steps=30).cotangent.tobytes()
     assert run(steps=3, schedule=schedule).stats.peak_states == 2
-
-
-def test_tiered_needs_the_length():
-    with pytest.raises(ValueError, match="Tiered: steps is None"):
-        Sweep(step, X0, until=lambda k, x: True, schedule=Tiered(2, 2))
-
-
-def test_lossy_compression_has_an_error_of_single_precision():
-    result = run(storage=Memory(compress="float32"))
-    error = np.max(np.abs(result.cotangent - EXPECTED.cotangent))
-    assert 0 < error < 1e-5
 
 
 # ------------------------------------------------------------------------------------------------------------- damage

@@ -9,7 +9,7 @@ import pytest
 from scripted import Script
 
 from checkpoint.schedules import CTZ, Revolve, StoreAll
-from checkpoint.schedules.actions import Advance, Load, Reverse, Save
+from checkpoint.schedules.actions import Advance, Load, Record, Reverse, Save
 from checkpoint.storage import Memory
 from checkpoint.storage.memory import MemorySession
 from checkpoint.sweep import Sweep, reverse
@@ -169,6 +169,7 @@ def test_no_recursion():
         ((Save(0), Advance(0, 1)), (Reverse(1), Load(0))),
         ((Save(0), Advance(0, 1)), (Reverse(1),)),
         ((Save(0),), ()),
+        ((Save(0), Record(0)), ()),
     ],
 )
 def test_a_wrong_schedule_is_an_error_and_not_a_wrong_gradient(first, second):
