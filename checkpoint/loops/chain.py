@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
+from functools import partial
 from typing import Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
@@ -244,16 +245,17 @@ def chain(
 
 def run_spec(spec: StepSpec, loop: Loop) -> Any:
     """Run a chain."""
-    top, abstract = highest(spec.traced), False
+    top, abstract, tapes = highest(spec.traced), False, 0
     for level in spec.levels:
         abstract = abstract or level.abstract
+        tapes += isinstance(level, Tape)
     if abstract:
         from .traced import traced_loop
 
         result = traced_loop(spec, loop)
         if result is not None:
             return result
-    elif type(top) is Dual and any(isinstance(level, Tape) for level in spec.levels):
+    elif type(top) is Dual and tapes:
         if loop.storage.durable:
             raise ValueError(
                 f"chain: {loop.storage!r} keeps the states of a gradient, and this is the gradient of a tangent (grad of jvp): no call "
@@ -267,6 +269,13 @@ def run_spec(spec: StepSpec, loop: Loop) -> Any:
     tape = top.level if type(top) is Var else None
     if tape is not None and all(leaf.node is None for leaf in spec.traced if type(leaf) is Var and leaf.level is tape):
         return of_constants(spec, tape, loop)
+    if tape is not None:
+        tape.check()
+        if tapes > 1:
+            raise TypeError(
+                "chain: reverse mode over reverse mode through a chain would keep every state of the inner sweep. For "
+                "second derivatives use hvp (forward over reverse), or dualad.jacobian(grad(f))"
+            )
     result, reason = run_compiled_spec(spec, tape, loop) if isinstance(spec.source, Jit) else (None, "")
     if reason is None:
         return result
@@ -325,10 +334,11 @@ def of_constants(spec: StepSpec, tape: Tape, loop: Loop) -> Any:
 
 def run_compiled_spec(spec: StepSpec, tape: Tape | None, loop: Loop) -> tuple[Any, str | None]:
     """Run the chain of a compiled step in segments, recorded where there is a tape; return the result, or why it cannot be done."""
-    from .compiled import NotCompiled, fresh, run_compiled
+    from .compiled import NotCompiled, Retraced, run_compiled
     from .compiled_entry import record_compiled
     from .other_leaves import without_statics
 
+    run = partial(run_compiled, spec, loop) if tape is None else partial(record_compiled, spec, tape, loop)
     try:
         if BACKENDS.get("llvm", BACKENDS["numpy"]) is BACKENDS["numpy"]:
             raise NotCompiled(without_llvm() or "llvmlite cannot be imported")
@@ -336,8 +346,10 @@ def run_compiled_spec(spec: StepSpec, tape: Tape | None, loop: Loop) -> tuple[An
         if other is not None:
             result, reason = run_compiled_spec(other.spec, tape, loop._replace(until=other.until))
             return None if reason is not None else other.results(result), reason
-        result = fresh(run_compiled, spec, loop) if tape is None else fresh(record_compiled, spec, tape, loop)
-        return result, None
+        try:
+            return run(), None
+        except Retraced:
+            return run(), None
     except (NotCompiled, IndexError, OverflowError) as reason:  # of the last two, the steps themselves name their lines
         ignored = "" if tape is None or loop.block is None else f"; block={loop.block} is not used"
         return None, f"steps one by one, because {reason}{ignored}"

@@ -5,7 +5,6 @@ One step is compared with the plain one where that is due: a stale program shows
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -24,7 +23,7 @@ from .spec import Loop, StepSpec
 from .stepper import Stepper
 from .tangents import NotCompiled, join_tangents
 
-__all__ = ["NotCompiled", "fresh", "in_python", "left_out", "probe", "run_compiled"]
+__all__ = ["NotCompiled", "Retraced", "in_python", "left_out", "probe", "run_compiled"]
 
 
 def run_compiled(spec: StepSpec, loop: Loop) -> Any:
@@ -79,15 +78,7 @@ def advanced_twice(segments: Segments, first: int, stop: int, x: State) -> tuple
 
 
 class Retraced(Exception):
-    """The program of a chain's step was stale: it has been traced again."""
-
-
-def fresh(run: Callable[..., Any], *args: Any) -> Any:
-    """Run a chain; once more where the program of its step was stale."""
-    try:
-        return run(*args)
-    except Retraced:
-        return run(*args)
+    """The program of a chain's step was stale: it has been traced again, and the chain is to be run once more."""
 
 
 def in_python(segments: Segments) -> str:
@@ -96,10 +87,10 @@ def in_python(segments: Segments) -> str:
     return f"; each step calls Python (some 10 us a call) for {'; '.join(calls)}" if calls else ""
 
 
-def left_out(stepper: Stepper, budget: int | None) -> str:
+def left_out(stepper: Stepper, budget: int) -> str:
     """Return why a plain step does not fit into a budget, in the words of `stats.reason`; empty where it does."""
     checks = stepper.entry.checks
-    if budget is None or checks.reason is not None:
+    if checks.reason is not None:
         return ""
     needed = checks.needed + stepper.nbytes + nbytes(stepper.params)
     return "" if needed <= budget else f"; not compared with a plain step, which takes {format_bytes(needed)}"

@@ -32,9 +32,9 @@ from ..storage.memory import itself
 from ..storage.states import nbytes
 from ..support.checks import too_many
 from ..support.costs import ADDITION_SECONDS, BLOCK_STATES, COPIED_STATES, LEAF_BYTES, STATE_BYTES
-from ..sweep.stats import Stats, filled_stats
+from ..sweep.stats import Stats
 from ..sweep.sweep import Sweep
-from .compiled import fresh, in_python, left_out, probe, run_compiled
+from .compiled import in_python, left_out, probe
 from .entry import ChainEntry, Lowered, overhead_bytes, record_chain, unowned
 from .recorded import EagerEntry
 from .segments import Reversal, Segments, State, like_leaves, state_in
@@ -48,25 +48,22 @@ __all__ = ["record_compiled"]
 
 def record_compiled(spec: StepSpec, tape: Tape, loop: Loop) -> Any:
     """Run the chain of a compiled step in a sweep and record it as one operation; raise `NotCompiled` where it has no compiled loops."""
-    tape.check()
-    steps, storage, stats = loop.steps, loop.storage, filled_stats(loop.stats, "chain")
-    below = spec.levels - {tape}
-    if below and any(isinstance(level, Tape) for level in below):
-        raise NotCompiled("it is reverse mode over reverse mode")
+    steps, storage, stats = loop.steps, loop.storage, loop.stats or Stats()
     if steps == 0:
         raise NotCompiled("there are no steps")
     in_memory = type(storage) is Memory and storage.compress is None
     if type(storage) is Memory and storage.copy is not None:
         raise NotCompiled("its storage has a copy= of its own")
-    entry = CompiledEntry(Lowered(spec, tape, below), loop)
+    entry = CompiledEntry(Lowered(spec, tape), loop)
     stepper, segments = entry.stepper, entry.segments
-    budget = None if loop.memory is None else parse_bytes(loop.memory, "chain", "memory")
-    if budget is not None:
+    budget, alone = None, ""
+    if loop.memory is not None:
+        budget = parse_bytes(loop.memory, "chain", "memory")
         in_use = BLOCK_STATES if in_memory else BLOCK_STATES + COPIED_STATES
         budget -= in_use * stepper.nbytes + entry.held()
         if budget < stepper.nbytes:
             raise NotCompiled(f"the budget does not hold {in_use + 1} states beside parameters, inputs and outs")
-    alone = left_out(stepper, budget)
+        alone = left_out(stepper, budget)
     if stepper.due and not alone:
         probe(stepper, segments, steps)
     block = 1 if storage.durable and loop.until is not None else loop.block  # the manifest says how many blocks there were
@@ -90,11 +87,7 @@ def record_compiled(spec: StepSpec, tape: Tape, loop: Loop) -> Any:
         else swept_blocks(entry, tape, loop, stats)
     )
     tape.sweeps = [*getattr(tape, "sweeps", ()), entry.sweep]
-    try:
-        leaves = entry.first_sweep()
-    except NotCompiled:
-        tape.sweeps = tape.sweeps[:-1]
-        raise
+    leaves = entry.first_sweep()
     outs = entry.outs() if spec.outputs else []
     return record_chain(entry, tape, leaves, outs, partial(optree.tree_unflatten, stepper.out_structure))
 
@@ -401,13 +394,6 @@ class CompiledEntry(ChainEntry):
         entry.sweep = entry.begun(CTZ(), steps=self.steps)
         entry.first_sweep()
         return entry
-
-    def forward(self, spec: StepSpec) -> Any:
-        """Run the chain without a tape."""
-        try:
-            return fresh(run_compiled, spec, Loop(self.steps))
-        except NotCompiled:
-            return super().forward(spec)
 
     def swept(self, g: list[Any]) -> list[Any]:
         """Return the shares of one reverse sweep."""

@@ -21,7 +21,7 @@ from ..storage.states import copy_state
 from ..support.checks import too_many, truth
 from ..sweep.stats import fill
 from .rows import Stacked
-from .snapshot import Snapshot, not_repeatable
+from .snapshot import Snapshot
 from .spec import Loop, StepSpec, is_floating
 
 __all__ = ["lifted", "on_primals", "run", "warn_of_result"]
@@ -128,9 +128,7 @@ def twice(spec: StepSpec, once: Callable[..., Any]) -> Callable[..., Any]:
         with repeated:
             result = once(k, x)
         first = Snapshot(k + 1, spec.checked(k, result[0]), exact=True)
-        i = first.differing(k + 1, spec.checked(k, once(k, given)[0]))
-        if i is not None:
-            raise not_repeatable(k, spec.path(i))
+        first.compare(k + 1, spec.checked(k, once(k, given)[0]), spec.path)
         return result
 
     return call

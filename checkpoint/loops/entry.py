@@ -25,8 +25,8 @@ from ..storage.states import nbytes
 from ..support.costs import CHAIN_STATES, COUNTED_STATE_BYTES, PACKED_ROW_BYTES, SWEEP_BYTES, SWEEP_STATES
 from ..sweep.plan import plan
 from ..sweep.sweep import RowRestorers
-from .eager import lifted, run
-from .snapshot import Snapshot, not_repeatable
+from .eager import lifted
+from .snapshot import Snapshot
 from .spec import Loop, StepSpec, is_floating
 
 __all__ = ["ChainEntry", "Lowered", "one_level_down", "overhead_bytes", "planned", "record_chain", "unowned", "was_written"]
@@ -81,8 +81,8 @@ def was_written(leaf: Any) -> bool:
 class Lowered:
     """What a chain on a tape is given, one level down, with the nodes on the tape; `below` are the levels of that."""
 
-    def __init__(self, spec: StepSpec, tape: Tape, below: set[Any]) -> None:
-        self.spec, self.below, self.nan_safe = spec, below, tape.nan_safe
+    def __init__(self, spec: StepSpec, tape: Tape) -> None:
+        self.spec, self.below, self.nan_safe = spec, spec.levels - {tape}, tape.nan_safe
         count, rows = len(spec.state), len(spec.state) + len(spec.params)
         values, self.nodes = one_level_down((*spec.state, *spec.params, *spec.inputs), tape)
         self.weak = scalar_kinds(values)[1]
@@ -158,6 +158,8 @@ class ChainEntry(Entry):
 
     def push(self, pushed: list[Any]) -> list[Any]:
         """Return the tangents of the results, by running the chain again in forward mode."""
+        from .chain import run_spec
+
         given, spec = self.given, self.spec
         nodes = iter(given.nodes)
         with Level(None, given.nan_safe, given.weak) as level:
@@ -166,16 +168,11 @@ class ChainEntry(Entry):
                 tangents = [None if (node := next(nodes)) is None else pushed[place_of(node)] for _ in leaves]
                 return [leaf if t is None else make_dual(leaf, t, level) for leaf, t in zip(leaves, tangents, strict=True)]
 
-            leaves = optree.tree_leaves(self.forward(spec.with_leaves(moving(given.state), moving(given.params), moving(given.inputs))))
+            again = spec.with_leaves(moving(given.state), moving(given.params), moving(given.inputs))
+            leaves = optree.tree_leaves(run_spec(again, Loop(self.steps)))
             pairs = [split_value(pack_leaf(leaf), level) for leaf in leaves]
-        i = self.last.differing(self.steps or 0, [value for value, _ in pairs[: len(given.state)]])
-        if i is not None:
-            raise not_repeatable((self.steps or 0) - 1, spec.path(i))
+        self.last.compare(self.steps or 0, [value for value, _ in pairs[: len(given.state)]], spec.path)
         return [t for _, t in pairs]
-
-    def forward(self, spec: StepSpec) -> Any:
-        """Run the chain without a tape."""
-        return run(spec, highest(spec.traced), Loop(self.steps))
 
     # --- a sweep that outlives the process ----------------------------------------------------------------------------------
 

@@ -25,13 +25,13 @@ from ..reverse.tape import Tape, Var, owner_of
 from ..schedules import Schedule
 from ..storage.states import copy_state, has_arrays, nbytes
 from ..support.costs import COUNTED_STATE_BYTES
-from ..sweep.stats import filled_stats
+from ..sweep.stats import Stats
 from ..sweep.sweep import Sweep
 from .aliasing import Aliases
 from .eager import on_primals
 from .entry import ChainEntry, Lowered, one_level_down, planned, record_chain, unowned, was_written
 from .rows import Rows, Stacked
-from .snapshot import Snapshot, not_repeatable
+from .snapshot import Snapshot
 from .spec import BY_ZEROS, Loop, StepSpec, row_of
 
 __all__ = ["EagerEntry", "record"]
@@ -52,16 +52,9 @@ class StepTape(Tape):
 
 def record(spec: StepSpec, tape: Tape, loop: Loop, reason: str) -> Any:
     """Run the chain in a sweep and record it as one operation on the tape; `reason` says why its steps are not compiled."""
-    tape.check()
-    below = spec.levels - {tape}
-    if below and any(isinstance(level, Tape) for level in below):
-        raise TypeError(
-            "chain: reverse mode over reverse mode through a chain would keep every state of the inner sweep. For "
-            "second derivatives use hvp (forward over reverse), or dualad.jacobian(grad(f))"
-        )
-    compiled, steps, storage, stats = isinstance(spec.source, Jit), loop.steps, loop.storage, filled_stats(loop.stats, "chain")
+    compiled, steps, storage, stats = isinstance(spec.source, Jit), loop.steps, loop.storage, loop.stats or Stats()
     exact = loop.check and not compiled  # whose recorded program may sum in another order
-    entry = EagerEntry(Lowered(spec, tape, below), steps, exact, -1 if compiled or steps is None else steps - 1, storage.lossy)
+    entry = EagerEntry(Lowered(spec, tape), steps, exact, -1 if compiled or steps is None else steps - 1, storage.lossy)
     schedule = BY_ZEROS if loop.schedule is None else loop.schedule
     if loop.memory is not None:
         tried = entry.tried_bytes(storage.durable) if steps != 0 else (0, 0)  # estimated, if another process is to find the same plan
@@ -83,7 +76,8 @@ class EagerEntry(ChainEntry):
     def __init__(self, given: Lowered, steps: int | None, exact: bool, traced_step: int = -1, lossy: bool = False) -> None:
         super().__init__(given)
         self.flat, self.call, self.steps = self.spec.flat_step(), self.spec.calls(given.arguments, given.inputs), steps
-        self.exact, self.traced_step, self.lossy, self.tried, self.first = exact, traced_step, lossy, False, True
+        self.exact, self.traced_step, self.tried, self.first = exact, traced_step, False, True
+        self.path = None if lossy else self.spec.path  # saved states that are rounded are not compared
         self.standing = False  # whether steps return what stands for an array, as arrays that adapted code fills
         self.leaks = False  # whether a step keeps a value elsewhere than in its results: in the first sweep all are then traced
         self.outs = Stacked(steps)
@@ -153,7 +147,7 @@ class EagerEntry(ChainEntry):
         if not k and self.first:
             leaves = spec.checked(0, x)
             spec.check_closure(leaves, given.below)
-            self.compare_again(0, leaves)
+            self.before.compare(1, leaves, self.path)
             aliases.watching = aliases.watching and (has_arrays(x) or any(isinstance(leaf, Traced) for leaf in leaves))
         if aliases.watching and (leaves := spec.flatten(x)) is not None:
             aliases.note(k, leaves, (*given.params, *given.inputs), handed)
@@ -284,17 +278,11 @@ class EagerEntry(ChainEntry):
             self.explain(k, x, error)
             raise
         state = spec.tree(self.values(final, recorded[0]))
-        self.compare_again(k, final)
+        self.before.compare(k + 1, final, self.path)
         if spec.outputs and k == self.outs.length:
             parts, structure = optree.tree_flatten(out)
             self.put_out(k, optree.tree_unflatten(structure, self.values(parts, recorded[0])))
         return copy_state(state), StepPullback(self, k, recorded, Snapshot(k, leaves, self.exact))
-
-    def compare_again(self, k: int, leaves: list[Any]) -> None:
-        """Raise where step k, evaluated again, gave another state than it gave before; saved states may be rounded."""
-        i = None if self.lossy else self.before.differing(k + 1, leaves)
-        if i is not None:
-            raise not_repeatable(k, self.spec.path(i))
 
     # --- the reverse sweep --------------------------------------------------------------------------------------------------
 
@@ -316,7 +304,7 @@ class EagerEntry(ChainEntry):
         """Pull the cotangent of the state back through step k, and add the parameters' shares to their sums."""
         leaves = self.spec.flatten(x)
         recorded, final, out = self.record(k, leaves)
-        self.compare_again(k, final)
+        self.before.compare(k + 1, final, self.path)
         self.before = Snapshot(k, leaves, self.exact)
         del final, out  # x_{k+1} is not needed
         pulled = self.pull_record(k, recorded, cotangent)

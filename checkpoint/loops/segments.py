@@ -28,10 +28,9 @@ class BufferPool:
     """States like one, made when none of those made before is free: when nobody else refers to its arrays.
     The one handed out last is looked at first: what it is made of is still in the cache."""
 
-    def __init__(self, like: State) -> None:
-        self.like = like
+    def __init__(self, like: State, nbytes: int) -> None:
+        self.like, self.small = like, nbytes < POOLED_BYTES
         self.made: list[list[np.ndarray]] = []
-        self.small = sum([leaf.nbytes for leaf in like]) < POOLED_BYTES
 
     def take(self) -> State:
         """Return a state to write into."""
@@ -82,8 +81,8 @@ class Segments:
         self.stepper = stepper
         self.start: State = tuple([np.array(leaf, order="C") for leaf in stepper.state])
         self.given = list(map(given_array, (*stepper.params, *stepper.inputs)))
-        self.outs = [np.zeros((length or 0, *out.shape), out.dtype) for out in stepper.outs]
-        self.pool, self.end, self.length = BufferPool(self.start), np.zeros((), np.int64), length
+        self.outs = [np.zeros((length or 0, *out.shape), out.dtype) for out in stepper.outs] if stepper.spec.outputs else []
+        self.pool, self.end, self.length = BufferPool(self.start, stepper.nbytes), np.zeros((), np.int64), length
         self.room: dict[Any, list[np.ndarray]] = {}  # where the loops work, one after the other
         self.renew(0, self.start)
         self.made, self.pace = 0, Pace()

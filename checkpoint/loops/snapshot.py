@@ -7,7 +7,7 @@ was the working state a moment ago.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import ref
 
@@ -19,7 +19,7 @@ from dualad.support.equality import nearly_same, same_bits
 
 from ..support.costs import SNAPSHOT_ELEMENTS
 
-__all__ = ["Snapshot", "not_repeatable"]
+__all__ = ["Snapshot"]
 
 
 class Snapshot:
@@ -45,6 +45,18 @@ class Snapshot:
             return leaf.copy()
         return leaf if leaf.size <= SNAPSHOT_ELEMENTS else elements(leaf, self.index)
 
+    def compare(self, index: int, leaves: Sequence[Any], path: Callable[[int], str] | None) -> None:
+        """Raise where a leaf of x_index, evaluated again, is another one; `path` returns its name, and is None where none is compared."""
+        i = None if path is None else self.differing(index, leaves)
+        if i is not None:
+            raise RuntimeError(
+                f"chain: step {index - 1}, evaluated again from the same state, returned another x_{index} (in {path(i)}), so "  # type: ignore[misc]
+                f"the gradient would be wrong. Usual causes: the step draws random numbers, counts its calls or reads a clock (make "
+                f"what it needs from k); something that it reads besides its arguments has changed since the first sweep, such as a "
+                f"global, an attribute or an array that it closes over (pass it as a parameter); it writes into an array that it "
+                f"also keeps elsewhere. check=True names the first step that differs"
+            )
+
     def differing(self, index: int, leaves: Sequence[Any]) -> int | None:
         """Return the number of the first leaf that differs from x_index, None where none does or this is another state."""
         if self.index != index:
@@ -67,17 +79,6 @@ class Snapshot:
             if not same:
                 return i
         return None
-
-
-def not_repeatable(k: int, path: str) -> RuntimeError:
-    """Return the error for a step that gave another state when it was evaluated again."""
-    return RuntimeError(
-        f"chain: step {k}, evaluated again from the same state, returned another x_{k + 1} (in {path}), so "
-        f"the gradient would be wrong. Usual causes: the step draws random numbers, counts its calls or reads a clock (make "
-        f"what it needs from k); something that it reads besides its arguments has changed since the first sweep, such as a "
-        f"global, an attribute or an array that it closes over (pass it as a parameter); it writes into an array that it "
-        f"also keeps elsewhere. check=True names the first step that differs"
-    )
 
 
 def elements(array: np.ndarray, index: int) -> np.ndarray:

@@ -30,6 +30,7 @@ from ..sweep.stats import Stats
 __all__ = [
     "BY_ZEROS",
     "IN_MEMORY",
+    "LEAF_TYPES",
     "FlatStep",
     "Loop",
     "StepSpec",

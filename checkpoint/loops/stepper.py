@@ -254,11 +254,6 @@ class Stepper:
         """Return what the leaves of x_k are to Python."""
         return [out.kind for out in self.base.outputs[0]] if k else [role_of(stand_in(leaf)) for leaf in self.given]
 
-    def plain_state(self, k: int, arrays: Sequence[np.ndarray]) -> list[Any]:
-        """Return the values of the leaves of x_k, of their own."""
-        words = self.words(k)
-        return like_leaves(map(np.copy, arrays[: len(words)]), words)
-
     def state_leaves(self, k: int, arrays: Sequence[np.ndarray]) -> list[Any]:
         """Return the leaves of x_k, of their own, Duals where there are levels."""
         return join_tangents(like_leaves(map(np.copy, arrays), words_of(self.words(k), self.state_splits)), self.state_splits)
@@ -279,7 +274,8 @@ class Stepper:
 
     def plain_leaves(self, k: int, arrays: Sequence[np.ndarray]) -> list[Any]:
         """Return the leaves of the arguments of step k, without derivatives, as the plain function gets them."""
-        return self.arguments(k, self.plain_state(k, arrays))
+        words = self.words(k)
+        return self.arguments(k, like_leaves(map(np.copy, arrays[: len(words)]), words))
 
     @property
     def turn(self) -> Callable[..., list[Any]]:
@@ -293,11 +289,6 @@ class Stepper:
         for level, _, positions, _ in self.out_splits():
             outs = [*outs, *(tangent_of(outs[i], level.directions) for i in positions)]
         return outs
-
-    @property
-    def threads(self) -> int | None:
-        """Over how many threads large loops are split, None of loops that are not cut into blocks."""
-        return self.compiled.threads
 
     def step(self) -> Routine:
         """Return the routine of a step of the plain leaves."""
@@ -336,12 +327,12 @@ class Stepper:
 
     def advance_loops(self) -> ChainKernels:
         """Return the loops that make steps."""
-        return self.made(self.advance_key, lambda: emit_advance(self.step(), self.until, self.threads))
+        return self.made(self.advance_key, lambda: emit_advance(self.step(), self.until, self.compiled.threads))
 
     def pull_loops(self, rows: list[int], params: list[int], nan_safe: bool) -> ChainKernels:
         """Return the loops that pull cotangents back."""
         key = "pull", tuple(rows), tuple(params), nan_safe, *self.key
-        return self.made(key, lambda: emit_pull(self.step(), self.pull(rows, params, nan_safe), self.threads))
+        return self.made(key, lambda: emit_pull(self.step(), self.pull(rows, params, nan_safe), self.compiled.threads))
 
     def made(self, key: Hashable, make: Callable[[], ChainKernels]) -> ChainKernels:
         """Return loops that were made before for this program, or are now."""

@@ -1,4 +1,6 @@
-"""Calls that are counted, of which one fails as if the process ended there, and the bits of what they lead to."""
+"""Calls that are counted, of which one fails as if the process ended there, the bits of what they lead to, and the bytes that they take."""
+
+import tracemalloc
 
 import numpy as np
 import optree
@@ -31,3 +33,13 @@ class Counted:
 
 def bits(tree):
     return [np.asarray(leaf).tobytes().hex() for leaf in optree.tree_leaves(tree)]
+
+
+def peak(f, *arguments):
+    """The most bytes allocated at one moment in a call."""
+    tracemalloc.start()
+    try:
+        f(*arguments)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from calls import bits
 
 pytest.importorskip("llvmlite")
 
@@ -71,10 +72,6 @@ def smallest(k, x, c):
 
 STEPS = [on_a_value, on_the_index, on_both, newton, sweeps, checked, smallest]
 N = 33
-
-
-def bits(tree):
-    return [np.asarray(leaf).tobytes() for leaf in (tree if isinstance(tree, tuple) else (tree,))]
 
 
 def loss(step, **options):

@@ -1,9 +1,8 @@
 """memory= is a limit: the most that is allocated at one moment, by all that a chain and its reverse sweep hold, is within it."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
+from calls import peak
 
 import dualad
 from checkpoint import Disk, Online, Revolve, Stats, chain, grad, sweep, value_and_grad
@@ -42,15 +41,9 @@ CHAINS = {
 }
 
 
-def peak(f, *arguments):
-    """The most bytes allocated at one moment in a second call."""
+def second_peak(f, *arguments):
     f(*arguments)
-    tracemalloc.start()
-    try:
-        f(*arguments)
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    return peak(f, *arguments)
 
 
 @pytest.mark.parametrize(("name", "memory"), [(name, memory) for name, case in CHAINS.items() for memory in case[2]])
@@ -60,13 +53,13 @@ def test_the_peak_is_within_the_budget(name, memory):
     f = grad(lambda rate: loss(rate, steps=steps, memory=memory, stats=stats))
     assert f(1.1) == pytest.approx(grad(lambda rate: loss(rate, steps=steps))(1.1), rel=1e-12)
     assert stats.reason.startswith(f"of {memory}, ") and stats.peak_states > 3
-    assert peak(f, 1.1) <= {"kB": 1000, "MB": 10**6}[memory[-2:]] * int(memory[:-3])
+    assert second_peak(f, 1.1) <= {"kB": 1000, "MB": 10**6}[memory[-2:]] * int(memory[:-3])
 
 
 @pytest.mark.parametrize("schedule", [Revolve(2_800), Online(2_800)], ids=str)
 def test_the_indices_of_many_saved_numbers_are_held_once(schedule):
     reverse = lambda steps: sweep.reverse(lambda k, x: x, lambda k, x, g: g, 1.0, 1.0, steps=steps, schedule=schedule)
-    assert peak(reverse, 3_000) <= 2_800 * (8 + PACKED_ROW_BYTES) + (24 << 10)
+    assert second_peak(reverse, 3_000) <= 2_800 * (8 + PACKED_ROW_BYTES) + (24 << 10)
 
 
 @pytest.mark.parametrize("memory", ["16 MB", "20 MB"])
@@ -77,7 +70,7 @@ def test_inputs_and_outs_and_their_gradients_count(memory):
         x, outs = chain(driven, X, 1.1, inputs=rows, outputs=True, memory=memory, stats=stats)
         return np.sum(x) + np.sum(outs)
 
-    assert peak(value_and_grad(loss), rows) <= int(memory[:2]) * 10**6 + 2 * rows.nbytes, "the loss has a copy of its own, and the result"
+    assert second_peak(value_and_grad(loss), rows) <= int(memory[:2]) * 10**6 + 2 * rows.nbytes, "the loss has a copy of its own"
     with pytest.raises(ValueError, match=r"chain: memory='3 MB' is too small: the steps, their parameters, inputs and outs take"):
         grad(lambda rows: chain(driven, X, 1.1, inputs=rows, outputs=True, memory="3 MB")[0][0])(rows)
 
@@ -87,7 +80,7 @@ def test_blocks_of_compiled_steps(memory):
     pytest.importorskip("llvmlite", reason="llvmlite is not installed")
     step, stats = dualad.jit(pair), Stats()
     f = grad(lambda rate: chain(step, (0.5, 0.0), rate, steps=50_000, memory=memory, stats=stats)[0])
-    assert peak(f, 1.1) <= {"k": 1000, "M": 10**6}[memory[-2]] * int(memory[:-3])
+    assert second_peak(f, 1.1) <= {"k": 1000, "M": 10**6}[memory[-2]] * int(memory[:-3])
     assert ("between them saved" if memory == "200 kB" else "one block of all 50,000 compiled steps, 1.00") in stats.reason
 
 
@@ -101,7 +94,7 @@ def test_inputs_and_outs_of_compiled_steps_are_held_once(steps, n, memory):
 
     compiled = dualad.jit(step)
     loss = lambda x, rows: sum(np.sum(out) for out in chain(compiled, x, inputs=rows, outputs=True, memory=memory))
-    assert peak(grad(loss, argnums=(0, 1)), np.ones(n), np.ones((steps, n))) <= memory
+    assert second_peak(grad(loss, argnums=(0, 1)), np.ones(n), np.ones((steps, n))) <= memory
 
 
 def test_all_states_of_a_long_chain_of_numbers_do_not_fit():
@@ -156,7 +149,7 @@ def test_of_large_states_as_many_are_saved_as_fit(name, compiled):
     f = grad(lambda rate, **options: np.sum(final(chain(step, state, rate, steps=40, stats=stats, **options))))
     plain = f(rate)
     for states in (least, least + 9, 44):
-        taken = peak(lambda: f(rate, memory=states * size))
+        taken = second_peak(lambda: f(rate, memory=states * size))
         assert taken <= states * size
         assert compiled or stats.peak_states == 40 or taken > (states - 3) * size - 110_000
         np.testing.assert_allclose(f(rate, memory=states * size), plain, rtol=1e-10)
@@ -200,16 +193,6 @@ def reaction(k, state, feed):
     return u + 0.2 * laplacian(u) - uvv + feed * (1.0 - u), v + 0.1 * laplacian(v) + uvv - (feed + 0.06) * v
 
 
-def first_peak(f, *arguments):
-    """The most bytes allocated at one moment in a first call."""
-    tracemalloc.start()
-    try:
-        f(*arguments)
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
 @pytest.mark.parametrize("states", [12, 16, 30])
 @pytest.mark.parametrize("disk", [False, True], ids=["memory", "disk"])
 def test_the_first_call_of_a_compiled_chain_is_within_the_budget(disk, states, tmp_path):
@@ -221,8 +204,8 @@ def test_the_first_call_of_a_compiled_chain_is_within_the_budget(disk, states, t
     grad(lambda feed: loss(dualad.jit(lambda *given: reaction(*given)), feed))(0.03)  # what is made once for all calls
     step = dualad.jit(lambda *given: reaction(*given))
     found = []
-    assert first_peak(lambda: found.append(grad(lambda feed: loss(step, feed))(0.03))) <= 1.05 * memory
-    assert peak(grad(lambda feed: loss(step, feed)), 0.03) <= memory and stats.peak_states >= 1
+    assert peak(lambda: found.append(grad(lambda feed: loss(step, feed))(0.03))) <= 1.05 * memory
+    assert second_peak(grad(lambda feed: loss(step, feed)), 0.03) <= memory and stats.peak_states >= 1
     assert "compiled steps" in stats.reason and found[0] == grad(lambda feed: np.sum(chain(step, state, feed, steps=40)[0]))(0.03)
 
 
@@ -234,4 +217,4 @@ def test_compiled_steps_with_states_on_disk(n, states, tmp_path):
     step, x, stats = dualad.jit(logistic), np.linspace(0.1, 0.9, n), Stats()
     memory = states * x.nbytes
     f = grad(lambda rate: np.sum(chain(step, x, rate, steps=60, memory=memory, storage=Disk(tmp_path), stats=stats)))
-    assert peak(f, 1.1) <= memory and "compiled steps" in stats.reason
+    assert second_peak(f, 1.1) <= memory and "compiled steps" in stats.reason

@@ -36,6 +36,35 @@ def end(slope, **options):
     return solve_ivp(slope, (0.0, 1.0), [1.0], t_eval=[1.0], **TIGHT, **options).y[0, 0]
 
 
+def nested(rate):
+    slope = lambda t, y, parts: -parts["rates"][0] * y
+    return lambda t, y: slope(t, y, {"rates": [rate]})
+
+
+@BOTH
+def test_what_a_function_closes_over_is_differentiated(derived):
+    """In cells, in functions that it calls, in attributes, in containers; also that of an event."""
+    for made in (lambda rate: lambda t, y: -rate * y, lambda rate: Model(rate).slope, nested):
+        np.testing.assert_allclose(derived(lambda rate, made=made: end(made(rate)))(0.5), -np.exp(-0.5), rtol=1e-8)
+    half = lambda level: solve_ivp(lambda t, y: -y, (0.0, 2.0), [1.0], events=lambda t, y: y[0] - level, **TIGHT).t_events[0][0]
+    np.testing.assert_allclose(derived(half)(0.5), -2.0, rtol=1e-7)
+    by_odeint = lambda rate: odeint(lambda y, t: -rate * y, [1.0], [0.0, 1.0])[-1, 0]
+    np.testing.assert_allclose(derived(by_odeint)(0.5), -np.exp(-0.5), rtol=1e-6)
+
+
+@BOTH
+def test_what_becomes_of_variables_later_does_not_matter(derived):
+    """The reverse sweep evaluates steps again, when the variables may hold the same numbers without derivatives."""
+
+    def later(rate):
+        factor = rate
+        solved = end(lambda t, y: -factor * y)
+        factor = 0.5
+        return solved
+
+    np.testing.assert_allclose(derived(later)(0.5), -np.exp(-0.5), rtol=1e-8)
+
+
 @BOTH
 def test_partials_and_interpolants_hold_parameters(derived):
     interpolate = pytest.importorskip("dualad.scipy.interpolate")
@@ -144,9 +173,14 @@ def test_an_array_that_a_function_keeps_to_write_into_is_refused(derived):
 
 
 @BOTH
-def test_objects_without_a_dict_are_refused(derived):
-    with pytest.raises(TypeError, match="solve_ivp: the function uses a traced value"):
-        derived(lambda rate: end(Slotted(rate).slope))(0.5)
+def test_values_in_iterators_and_objects_without_a_dict_are_refused(derived):
+    def hidden(rate):
+        rates = iter([rate] * 1000)
+        return lambda t, y: -next(rates) * y
+
+    for made in (hidden, lambda rate: Slotted(rate).slope):
+        with pytest.raises(TypeError, match=r"solve_ivp: the function uses a traced value .* args=\(value,\)"):
+            derived(lambda rate, made=made: end(made(rate)))(0.5)
     with pytest.raises(TypeError, match="solve_ivp: the function uses a traced value"):
         derived(lambda rate: end(lambda t, y, k, model: model.slope(t, y), args=(rate, Slotted(rate))))(0.5)
 

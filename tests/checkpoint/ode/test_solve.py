@@ -325,54 +325,6 @@ def test_bad_arguments_are_named(call, kind, words):
         call()
 
 
-class Model:
-    def __init__(self, rate):
-        self.rate = rate
-
-    def slope(self, t, y):
-        return -self.rate * y
-
-
-def nested(rate):
-    slope = lambda t, y, parts: -parts["rates"][0] * y
-    return lambda t, y: slope(t, y, {"rates": [rate]})
-
-
-@pytest.mark.parametrize("derived", [grad, dualad.derivative])
-def test_what_a_function_closes_over_is_differentiated(derived):
-    """In cells, in functions that it calls, in attributes, in containers; also that of an event."""
-    end = lambda slope: solve_ivp(slope, (0.0, 1.0), [1.0], t_eval=[1.0], **TIGHT).y[0, 0]
-    for made in (lambda rate: lambda t, y: -rate * y, lambda rate: Model(rate).slope, nested):
-        np.testing.assert_allclose(derived(lambda rate, made=made: end(made(rate)))(0.5), -np.exp(-0.5), rtol=1e-9)
-    half = lambda level: solve_ivp(lambda t, y: -y, (0.0, 2.0), [1.0], events=lambda t, y: y[0] - level, **TIGHT).t_events[0][0]
-    np.testing.assert_allclose(derived(half)(0.5), -2.0, rtol=1e-8)
-    by_odeint = lambda rate: odeint(lambda y, t: -rate * y, [1.0], [0.0, 1.0])[-1, 0]
-    np.testing.assert_allclose(derived(by_odeint)(0.5), -np.exp(-0.5), rtol=1e-6)
-
-
-@pytest.mark.parametrize("derived", [grad, dualad.derivative])
-def test_what_becomes_of_variables_later_does_not_matter(derived):
-    """The reverse sweep evaluates steps again, when the variables may hold the same numbers without derivatives."""
-
-    def end(rate):
-        factor = rate
-        solved = solve_ivp(lambda t, y: -factor * y, (0.0, 1.0), [1.0], t_eval=[1.0], **TIGHT).y[0, 0]
-        factor = 0.5
-        return solved
-
-    np.testing.assert_allclose(derived(end)(0.5), -np.exp(-0.5), rtol=1e-9)
-
-
-@pytest.mark.parametrize("derived", [grad, dualad.derivative])
-def test_a_traced_value_from_elsewhere_is_refused(derived):
-    def hidden(rate):
-        rates = iter([rate] * 1000)
-        return lambda t, y: -next(rates) * y
-
-    with pytest.raises(TypeError, match=r"solve_ivp: the function uses a traced value .* args=\(value,\)"):
-        derived(lambda rate: solve_ivp(hidden(rate), (0.0, 1.0), [1.0], t_eval=[1.0]).y[0, 0])(0.5)
-
-
 def test_inside_of_jit_it_is_refused():
     with pytest.raises(TypeError, match="solve_ivp chooses its steps by plain values"):
         dualad.jit(lambda rate: solve_ivp(decay, (0.0, 1.0), [1.0], args=(rate,)).y[0, -1])(0.5)
