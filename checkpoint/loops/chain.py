@@ -280,7 +280,7 @@ def run_spec(spec: StepSpec, loop: Loop) -> Any:
     if reason is None:
         return result
     if tape is not None:
-        return record(spec, tape, loop, reason)
+        return record(spec, tape, loop, reason, run_spec)
     result = run(spec, top, loop)
     if loop.stats is not None:
         loop.stats.reason = reason
@@ -338,7 +338,7 @@ def run_compiled_spec(spec: StepSpec, tape: Tape | None, loop: Loop) -> tuple[An
     from .compiled_entry import record_compiled
     from .other_leaves import without_statics
 
-    run = partial(run_compiled, spec, loop) if tape is None else partial(record_compiled, spec, tape, loop)
+    run = partial(run_compiled, spec, loop) if tape is None else partial(record_compiled, spec, tape, loop, run_spec)
     try:
         if BACKENDS.get("llvm", BACKENDS["numpy"]) is BACKENDS["numpy"]:
             raise NotCompiled(without_llvm() or "llvmlite cannot be imported")

@@ -46,7 +46,7 @@ from .tangents import NotCompiled, join_tangents, split_tangents
 __all__ = ["record_compiled"]
 
 
-def record_compiled(spec: StepSpec, tape: Tape, loop: Loop) -> Any:
+def record_compiled(spec: StepSpec, tape: Tape, loop: Loop, run: Callable[[StepSpec, Loop], Any]) -> Any:
     """Run the chain of a compiled step in a sweep and record it as one operation; raise `NotCompiled` where it has no compiled loops."""
     steps, storage, stats = loop.steps, loop.storage, loop.stats or Stats()
     if steps == 0:
@@ -54,7 +54,7 @@ def record_compiled(spec: StepSpec, tape: Tape, loop: Loop) -> Any:
     in_memory = type(storage) is Memory and storage.compress is None
     if type(storage) is Memory and storage.copy is not None:
         raise NotCompiled("its storage has a copy= of its own")
-    entry = CompiledEntry(Lowered(spec, tape), loop)
+    entry = CompiledEntry(Lowered(spec, tape, run), loop)
     stepper, segments = entry.stepper, entry.segments
     budget, alone = None, ""
     if loop.memory is not None:

@@ -79,10 +79,10 @@ def was_written(leaf: Any) -> bool:
 
 
 class Lowered:
-    """What a chain on a tape is given, one level down, with the nodes on the tape; `below` are the levels of that."""
+    """What a chain on a tape is given, one level down, with the nodes on the tape; `below` are the levels of that, `run` runs a chain."""
 
-    def __init__(self, spec: StepSpec, tape: Tape) -> None:
-        self.spec, self.below, self.nan_safe = spec, spec.levels - {tape}, tape.nan_safe
+    def __init__(self, spec: StepSpec, tape: Tape, run: Callable[[StepSpec, Loop], Any]) -> None:
+        self.spec, self.run, self.below, self.nan_safe = spec, run, spec.levels - {tape}, tape.nan_safe
         count, rows = len(spec.state), len(spec.state) + len(spec.params)
         values, self.nodes = one_level_down((*spec.state, *spec.params, *spec.inputs), tape)
         self.weak = scalar_kinds(values)[1]
@@ -158,8 +158,6 @@ class ChainEntry(Entry):
 
     def push(self, pushed: list[Any]) -> list[Any]:
         """Return the tangents of the results, by running the chain again in forward mode."""
-        from .chain import run_spec
-
         given, spec = self.given, self.spec
         nodes = iter(given.nodes)
         with Level(None, given.nan_safe, given.weak) as level:
@@ -169,7 +167,7 @@ class ChainEntry(Entry):
                 return [leaf if t is None else make_dual(leaf, t, level) for leaf, t in zip(leaves, tangents, strict=True)]
 
             again = spec.with_leaves(moving(given.state), moving(given.params), moving(given.inputs))
-            leaves = optree.tree_leaves(run_spec(again, Loop(self.steps)))
+            leaves = optree.tree_leaves(given.run(again, Loop(self.steps)))
             pairs = [split_value(pack_leaf(leaf), level) for leaf in leaves]
         self.last.compare(self.steps or 0, [value for value, _ in pairs[: len(given.state)]], spec.path)
         return [t for _, t in pairs]

@@ -50,11 +50,11 @@ class StepTape(Tape):
     )
 
 
-def record(spec: StepSpec, tape: Tape, loop: Loop, reason: str) -> Any:
+def record(spec: StepSpec, tape: Tape, loop: Loop, reason: str, run: Callable[[StepSpec, Loop], Any]) -> Any:
     """Run the chain in a sweep and record it as one operation on the tape; `reason` says why its steps are not compiled."""
     compiled, steps, storage, stats = isinstance(spec.source, Jit), loop.steps, loop.storage, loop.stats or Stats()
     exact = loop.check and not compiled  # whose recorded program may sum in another order
-    entry = EagerEntry(Lowered(spec, tape), steps, exact, -1 if compiled or steps is None else steps - 1, storage.lossy)
+    entry = EagerEntry(Lowered(spec, tape, run), steps, exact, -1 if compiled or steps is None else steps - 1, storage.lossy)
     schedule = BY_ZEROS if loop.schedule is None else loop.schedule
     if loop.memory is not None:
         tried = entry.tried_bytes(storage.durable) if steps != 0 else (0, 0)  # estimated, if another process is to find the same plan
