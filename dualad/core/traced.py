@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..rules.calling import public_name
+from ..rules.cotangents import Shaped
 from ..rules.indexing import cast, discretize, getitem, locate
 from ..rules.kinds import ROWS, Composite, Differentiable
 from ..rules.sparse import is_sparse, sparse_matmul
@@ -32,7 +33,7 @@ VALUES = np.ndarray | np.generic | int | float | complex
 become = object.__dict__["__class__"].__set__  # changes the type of a handle, whose `__class__` is that of its value
 
 
-class Traced(Handle):
+class Traced(Shaped, Handle):
     """A value that is being differentiated: a number or an ndarray to the code that uses it. Subclasses are interpreters; they say what
     an operation does (`_interpret`), and how a part of the value is replaced (`_assign`)."""
 
@@ -220,16 +221,6 @@ class Traced(Handle):
         if self.alias is not None:
             self._refresh()
         return getattr(self.primal, "shape", ())
-
-    @property
-    def ndim(self):
-        """The number of axes of the value."""
-        return len(self.shape)
-
-    @property
-    def size(self):
-        """The number of elements of the value."""
-        return int(np.prod(self.shape, dtype=int))
 
     @property
     def dtype(self):

@@ -40,13 +40,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from copy import copy
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.dispatch import highest
 from ..rules.calling import public_name
+from ..rules.cotangents import Shaped
 from ..rules.kinds import ROWS, Abstract, Constant, Differentiable
 from ..rules.sparse import is_sparse
 
@@ -67,21 +67,13 @@ class Kind(NamedTuple):
     layout: Any = "C"
 
 
-class Value:
+class Value(Shaped):
     """A numbered value: its shape, its dtype, and what it is to Python (see the module)."""
 
     __slots__ = ("dtype", "kind", "layout", "number", "shape")
 
     def __init__(self, number: int, shape: tuple[int, ...], dtype: np.dtype, kind: str = "array", layout: str = "C"):
         self.number, self.shape, self.dtype, self.kind, self.layout = number, shape, dtype, kind, layout
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        return prod(self.shape)
 
     @property
     def weak(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..graph.program import Value
+from ..rules.cotangents import Shaped
 from ..rules.indexing import expanded
 from ..rules.kinds import ROWS
 from ..rules.scalars import IMAGINARY, REAL_PART, Scalar
@@ -31,21 +32,13 @@ class NoLoopForm(Exception):
     """An operation has no loop form here, for the reason given: it is called."""
 
 
-class Node:
+class Node(Shaped):
     """A value as the loops see it."""
 
     __slots__ = ("dtype", "form", "line", "shape", "weak")
 
     def __init__(self, form, shape, dtype, weak=False):
         self.form, self.shape, self.dtype, self.weak, self.line = form, tuple(shape), np.dtype(dtype), weak, None
-
-    @property
-    def ndim(self):
-        return len(self.shape)
-
-    @property
-    def size(self):
-        return int(np.prod(self.shape, dtype=int))
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -13,6 +13,7 @@ from .partials import MARKS, one_over
 __all__ = [
     "bound",
     "dtype_position",
+    "filled",
     "missing_rule",
     "out_position",
     "placed",
@@ -38,11 +39,7 @@ def bound(row, args, kwargs):
         row.lacking = set()
         for rules, lead in row.rules.items():
             setattr(row, rules, tuple(fitted(row, rule, lead) for rule in getattr(row, rules)))
-    try:
-        call = parameters.bind(*args, **kwargs)
-    except TypeError as error:
-        raise TypeError(f"{row.name}: {error}") from None
-    call.apply_defaults()
+    call = filled(row.name, parameters, args, kwargs)
     for name in row.lacking:
         value = call.arguments[name]
         if value is not parameters.parameters[name].default:
@@ -51,6 +48,16 @@ def bound(row, args, kwargs):
                 f"give the rule the parameters of the function"
             )
     return call.args, call.kwargs
+
+
+def filled(title, parameters, args, kwargs):
+    """Return the arguments of a call in their places, defaults too; errors begin with a title."""
+    try:
+        call = parameters.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{title}: {error}") from None
+    call.apply_defaults()
+    return call
 
 
 def fitted(row, rule, lead):

@@ -12,6 +12,7 @@ import numpy as np
 __all__ = [
     "FLOAT",
     "Abstract",
+    "Shaped",
     "any_traced",
     "is_complex",
     "is_symbolic",
@@ -28,7 +29,23 @@ __all__ = [
 FLOAT, COMPLEX = np.dtype(float), np.dtype(complex)
 
 
-class Abstract:
+class Shaped:
+    """What follows from the shape, which a subclass has."""
+
+    __slots__ = ()
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)  # type: ignore[attr-defined]
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(math.prod(self.shape))  # type: ignore[attr-defined]
+
+
+class Abstract(Shaped):
     """The shape and dtype of an array without its values: all that the transpose of a linear function may see."""
 
     __slots__ = ("dtype", "shape")
@@ -48,14 +65,6 @@ class Abstract:
         like = cls.__new__(cls)
         like.shape, like.dtype = tuple(shape), np.dtype(dtype)
         return like
-
-    @property
-    def ndim(self):
-        return len(self.shape)
-
-    @property
-    def size(self):
-        return math.prod(self.shape)
 
 
 def shape_of(x) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from threading import RLock
 from typing import Any
 
@@ -48,21 +49,11 @@ def enter_polynomials():
             composite(getattr(polynomial, name), body)
 
 
-def enter_special():
-    """Enter the functions of ``scipy.special`` that many meet."""
-    from . import special  # noqa: F401
-
-
-def enter_rare():
-    """Enter its other functions."""
-    from . import special_rare  # noqa: F401
-
-
 PACKAGES = {
     "numpy.char": enter_strings,
     "numpy.strings": enter_strings,
     "numpy.polynomial.polynomial": enter_polynomials,
-    "scipy.special": enter_special,
+    "scipy.special": lambda: import_module("..special", __name__),
     "numpy.lib.recfunctions": enter_structured,
 }
 
@@ -76,6 +67,6 @@ def late_row(fn):
             PACKAGES[name]()
         if isinstance(fn, np.ufunc) and fn not in ROWS and "scipy.special" in entered and "rare" not in entered:
             entered.add("rare")
-            enter_rare()
+            import_module("..special_rare", __name__)
         trust_rows(before)
         return ROWS.get(fn)

@@ -12,9 +12,10 @@ import numpy as np
 from ...support.equality import same_arrays
 from ..calling import same, signature
 from ..kinds import Differentiable, Elementwise, any_traced, composite, elementwise, primitive
+from ..memory import copied
 from ..shapes import as_array
 
-__all__ = ["by_body", "by_partials", "named", "positional", "settled", "shortened"]
+__all__ = ["by_body", "by_partials", "named", "settled", "shortened"]
 
 
 def named(fn: Callable, name: str) -> Callable:
@@ -134,25 +135,6 @@ def by_partials(fn: Callable, *partials: Callable | None, name: str, **options: 
     dispatching = named(fn, name)
     elementwise(dispatching, *partials, **options)
     return dispatching
-
-
-def positional(name: str, parameters: inspect.Signature, args: tuple, kwargs: dict[str, Any]) -> tuple:
-    """Return all arguments of a call by position, defaults too."""
-    try:
-        bound = parameters.bind(*args, **kwargs)
-    except TypeError as error:
-        raise TypeError(f"{name}{parameters}: {error}") from None
-    bound.apply_defaults()
-    return bound.args
-
-
-@primitive
-def copied(x: Any) -> Any:
-    """Return a copy of an array."""
-    return np.copy(x)
-
-
-composite(copied, np.copy)
 
 
 def settled(x: Any) -> Any:

@@ -18,13 +18,14 @@ import numpy as np
 from scipy import special as sp
 from scipy import stats
 
+from ..calling import filled
 from ..constants import stopped
 from ..cotangents import FLOAT
 from ..decompositions import triangle
 from ..kinds import any_traced, shape_of
 from ..primitives import all_finite
 from ..shapes import as_array
-from .entering import by_body, by_partials, positional, shortened
+from .entering import by_body, by_partials, shortened
 
 __all__ = ["FUNCTIONS"]
 
@@ -115,7 +116,7 @@ def method(distribution: str, name: str, parameters: list[str], enter: Callable)
         if not kwargs and 0 <= (given := len(args) - len(parameters)) <= len(defaults):  # for which `bind` takes longer than the rest
             args = *args, *tuple(defaults.values())[given:]
         else:
-            args = positional(f"scipy.stats.{distribution}.{name}", signature, args, kwargs)
+            args = filled(f"scipy.stats.{distribution}.{name}{signature}", signature, args, kwargs).args
         return plain(*(of_list(arg) if type(arg) in (list, tuple) else arg for arg in args))
 
     call.__name__, call.__qualname__, call.__doc__ = name, f"{distribution}.{name}", scipys.__doc__
