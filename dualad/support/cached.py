@@ -44,28 +44,28 @@ class Cached(Generic[Rest, Result]):
     @trimmed
     def __call__(self, *args: Rest.args, **kwargs: Rest.kwargs) -> tuple[Any, ...]:
         """Return the value, the Jacobian, and the aux where there is one."""
-        return self.parts(args, kwargs)
+        return tuple(map(copied, self.results(args, kwargs)))
 
     @trimmed
     def value(self, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
         """Return what f does, without its aux."""
-        return self.parts(args, kwargs, 0, 1)[0]
+        return copied(self.results(args, kwargs)[0])
 
     @trimmed
     def jacobian(self, *args: Rest.args, **kwargs: Rest.kwargs) -> Any:
         """Return the Jacobian."""
-        return self.parts(args, kwargs, 1, 2)[0]
+        return copied(self.results(args, kwargs)[1])
 
-    def parts(self, args, kwargs, start=0, stop=None):
-        """Return copies of some results at a point, which is evaluated if no thread has done so."""
+    def results(self, args, kwargs):
+        """Return the results at a point, which is evaluated if no thread has done so."""
         given = fingerprint(args, kwargs)
         if given is None:
-            return self.pair(*args, **kwargs)[start:stop]
+            return self.pair(*args, **kwargs)
         point = self.point(given)
         with lock_of(point):
             if point.results is None:
                 point.results = self.pair(*args, **kwargs)
-            return tuple(optree.tree_map(own, part) for part in point.results[start:stop])
+        return point.results
 
     def point(self, given):
         """Return the point with some arguments, which this thread keeps from now on."""
@@ -106,6 +106,10 @@ def fingerprint(args, kwargs):
         else:
             return None
     return seen
+
+
+def copied(tree):
+    return optree.tree_map(own, tree)
 
 
 def own(leaf):
