@@ -105,10 +105,8 @@ class _Translation:
     """All actions for one length; `first` and `second` are those of the two sweeps, `left` is saved between them."""
 
     def __init__(self, schedule: Any, steps: int) -> None:
-        self.first: list[Action] = []
-        self.second: list[Action] = []
+        self.first, self.second, self.left = list[Action](), list[Action](), list[int]()
         self.on_disk: set[int] = set()
-        self.left: list[int] = []
         self.peak = 0
         self.actions = self.first
         self.places: dict[int, set[str]] = defaultdict(set)  # where each saved state is, in its own words
@@ -130,17 +128,18 @@ class _Translation:
                         self.forget(k, WORK)
                         self.actions.append(Reverse(k))
                         self.position, self.rest = None, k
-                case "Copy":
-                    self.copy(action)
-                case "Move":
-                    self.copy(action)
-                    self.forget(action.n, action.from_storage.name)
+                case "Copy" | "Move" as kind:
+                    if action.to_storage.name == WORK:
+                        self.load(int(action.n))
+                    elif action.to_storage.name != "NONE":
+                        self.places[action.n].add(action.to_storage.name)
+                    if kind == "Move":
+                        self.forget(action.n, action.from_storage.name)
                 case "EndForward":
                     self.left, self.actions = sorted(self.places), self.second
                 case "EndReverse":
                     break
-        for k in sorted(self.places, reverse=True):
-            self.actions.append(Drop(k))
+        self.actions += map(Drop, sorted(self.places, reverse=True))
 
     def go(self, action: Any, steps: int) -> None:
         """Forward(n0, n1): what its adjoints need is the state before every step."""
@@ -168,12 +167,6 @@ class _Translation:
             self.actions.append(Save(k))
         self.places[k].add(place)
         self.peak = max(self.peak, len(self.places))
-
-    def copy(self, action: Any) -> None:
-        if action.to_storage.name == WORK:
-            self.load(int(action.n))
-        elif action.to_storage.name != "NONE":
-            self.places[action.n].add(action.to_storage.name)
 
     def load(self, k: int) -> None:
         if self.position != k:

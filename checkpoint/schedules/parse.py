@@ -20,8 +20,7 @@ def parse(text: str) -> Schedule:
     Parameters
     ----------
     text : str
-        ``ctz``, ``ctz:bisect``, ``ctz:binomial``, ``revolve:SLOTS``, ``online:SLOTS``, ``periodic``, ``periodic:EVERY``,
-        ``tiered:MEMORY+DISK`` (slots), ``mixed:SLOTS`` or ``store_all``.
+        One of `FORMS`, such as ``ctz:bisect``, ``revolve:SLOTS`` or ``tiered:MEMORY+DISK``.
 
     Returns
     -------
@@ -41,12 +40,8 @@ def parse(text: str) -> Schedule:
     match name:
         case "ctz":
             return CTZ(argument) if colon else CTZ()
-        case "revolve" if argument.isdecimal():
-            return Revolve(int(argument))
-        case "online" if argument.isdecimal():
-            return Online(int(argument))
-        case "mixed" if argument.isdecimal():
-            return Mixed(int(argument))
+        case "revolve" | "online" | "mixed" if argument.isdecimal():
+            return {"revolve": Revolve, "online": Online, "mixed": Mixed}[name](int(argument))
         case "periodic" if argument.isdecimal() or not colon:
             return Periodic(every=int(argument)) if colon else Periodic()
         case "tiered" if len(slots := argument.split("+")) == 2 and all(map(str.isdecimal, slots)):

@@ -79,10 +79,8 @@ def check_leaves(leaves: Sequence[Any]) -> tuple[Kind, ...]:
     if key is not None:
         return key
     leaf = next(leaf for leaf in leaves if key_of([leaf]) is None)
-    kind = type(leaf)
-    if kind is np.ndarray or issubclass(kind, np.generic):
-        raise TypeError(f"Disk: a state has an array of dtype {leaf.dtype}, which is not written to disk; use {ALLOWED}")
-    raise TypeError(f"Disk: a state has a leaf of type {kind.__name__}, which is not written to disk; use {ALLOWED}, or Memory()")
+    what = f"an array of dtype {leaf.dtype}" if type(leaf) is np.ndarray else f"a leaf of type {type(leaf).__name__}"
+    raise TypeError(f"Disk: a state has {what}, which is not written to disk; use {ALLOWED}, or Memory()")
 
 
 class Pattern:
@@ -281,10 +279,7 @@ def _check_room(file: BinaryIO, length: int) -> None:
 
 def _take(file: BinaryIO, length: int) -> bytes:
     _check_room(file, length)
-    data = file.read(length)
-    if len(data) != length:
-        raise ValueError("it is cut off")
-    return data
+    return bytes(_filled(file, memoryview(bytearray(length))))
 
 
 def _filled(file: BinaryIO, memory: memoryview) -> memoryview:

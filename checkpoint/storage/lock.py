@@ -113,8 +113,7 @@ class Lock:
         try:
             self._file.seek(0)
             self._file.truncate()
-            while word:
-                word = word[self._file.write(word) :]
+            self._file.write(word)
         except OSError as error:
             raise OSError(error.errno, f"Disk: cannot write the lock of the folder: {error.strerror or error}", str(self._path)) from error
 

@@ -113,6 +113,6 @@ class Storage(ABC):
         """A new, empty session."""
 
 
-def check_storage(storage: object, where: str) -> None:
+def check_storage(storage: object, where: str, argument: str = "storage") -> None:
     if not isinstance(storage, Storage):
-        raise TypeError(f"{where}: storage must be a Storage such as Memory() or Disk(path), got {storage!r}")
+        raise TypeError(f"{where}: {argument} must be a Storage such as Memory() or Disk(path), got {storage!r}")

@@ -5,7 +5,7 @@ from typing import Any
 
 from .disk import Disk
 from .memory import Memory
-from .storage import Session, Storage
+from .storage import Session, Storage, check_storage
 
 __all__ = ["TieredSession", "Tiers", "tiers"]
 
@@ -47,8 +47,7 @@ class Tiers(Storage):
 
     def __post_init__(self) -> None:
         for name in ("memory", "disk"):
-            if not isinstance(getattr(self, name), Storage):
-                raise TypeError(f"Tiers: {name} must be a Storage such as Memory() or Disk(), got {getattr(self, name)!r}")
+            check_storage(getattr(self, name), "Tiers", name)
         if self.disk.durable or self.memory.durable:
             raise ValueError("Tiers: what is in memory does not outlive the process; resume=True goes with Disk alone, and not with Tiered")
         object.__setattr__(self, "on_disk", frozenset(self.on_disk))

@@ -13,7 +13,6 @@ from interrupting import interrupted
 import checkpoint.storage
 from checkpoint.durable.folder import DurableFolder, read_manifest, write_manifest
 from checkpoint.durable.log import ResultFile, RowLog
-from checkpoint.storage import files
 from checkpoint.storage.codec import read_leaves, write_leaves
 from checkpoint.storage.files import appended, created, opened, sync_file
 from checkpoint.storage.lock import GUARD, LOCKED, Lock
@@ -138,16 +137,4 @@ def test_a_lock_that_was_written_in_part_is_a_lock(tmp_path, left):
     assert path.read_text() == f"checkpoint {os.getpid()}"
     with pytest.raises(BlockingIOError, match=f"in process {os.getpid()} \\(this one\\)"):
         other.acquire()
-    lock.release()
-
-
-def test_a_lock_is_written_whole_by_short_writes(tmp_path, monkeypatch):
-    class Short(files.io.FileIO):
-        def write(self, data):
-            return super().write(data[:3])
-
-    monkeypatch.setattr(files.io, "FileIO", Short)
-    lock = Lock(tmp_path / "lock")
-    lock.acquire()
-    assert (tmp_path / "lock").read_text() == f"checkpoint {os.getpid()}"
     lock.release()
