@@ -235,7 +235,7 @@ class Evaluation(RowEntry):
 
 
 class Pointwise(Evaluation):
-    """An evaluation of an elementwise row of ours, of numbers and arrays of one dtype that broadcast, without keywords.
+    """An evaluation of an elementwise row of ours, of numbers and arrays that broadcast, without keywords.
     The last share may overwrite a cotangent without another reference; see `Unary`."""
 
     __slots__ = ()
@@ -244,7 +244,8 @@ class Pointwise(Evaluation):
         row, args, ans, active = self.row, self.args, self.ans, self.active
         mine, last = k in adjoints.owned, active[-1]
         for i, parent in zip(active, self.parents, strict=True):
-            share, fresh = times_partial(row, i, g, ans, args, mine and i == last)
+            own = mine and i == last
+            share, fresh = (g, own) if row.partials[i] is ONE else (row.multiply(i, g, ans, args, mine=own and type(g) is ndarray), True)
             mine = mine and share is not g
             whole, share = share, unbroadcast(share, args[i])
             adjoints.add(parent, share, fresh if share is whole else type(share) is ndarray and share.base is None)

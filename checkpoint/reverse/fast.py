@@ -11,12 +11,12 @@ from numpy import float64, ndarray
 
 from dualad.core.levels import Handle
 from dualad.rules.cotangents import FLOAT
-from dualad.rules.kinds import Abstract, Differentiable, Elementwise, Joint
+from dualad.rules.kinds import Abstract, Elementwise, Joint
 from dualad.rules.partials import evaluated
 from dualad.rules.precision import in_loop
 
 from .entries import Evaluation, Node, Number, Pointwise, pull_broadcast, pull_part, pull_row
-from .tape import NEVER_WRITTEN, Tape, Var, found, make_var, taken
+from .tape import NEVER_WRITTEN, Tape, Var, found, make_var, parts_of, taken
 
 __all__ = ["NO_KEYWORDS", "NUMBERS", "direct", "stacked"]
 
@@ -28,7 +28,7 @@ def direct(row: Any, fn: Callable[..., Any], args: Any, kwargs: dict[str, Any], 
     """Evaluate a row of numbers and arrays of double precision that were never written; None where the general path is needed."""
     if not (tape.plain and row.trusted and (row.view is None or not row.views(args))) or "out" in kwargs:
         return None
-    arrays, values, active, to_copy, mixed, large = row.arrays(args), list(args), [], [], False, False
+    arrays, values, active, parents, to_copy, mixed, large = row.arrays(args), list(args), [], [], [], False, False
     for i, arg in enumerate(args):
         kind = type(arg)
         if kind is Var:
@@ -41,8 +41,9 @@ def direct(row: Any, fn: Callable[..., Any], args: Any, kwargs: dict[str, Any], 
                 large = large or value.nbytes > tape.small
             elif type(value) is not float:
                 return None
-            if arg.node is not None:
+            if (node := arg.node) is not None:
                 active.append(i)
+                parents.append(node)
         elif kind is ndarray:
             large = large or arg.nbytes > tape.small
             if arg.dtype is not FLOAT:
@@ -58,30 +59,39 @@ def direct(row: Any, fn: Callable[..., Any], args: Any, kwargs: dict[str, Any], 
     for value in kwargs.values():
         if isinstance(value, Handle):
             return None
-    if large and type(row) is Differentiable:  # it may have several results, which `Var._interpret` knows
-        return None
     try:
         v = fn(*values, **kwargs)
     except ArithmeticError:  # of Python floats, where NumPy has inf or NaN
         return None
+    several = False
     if type(v) in NUMBERS:
         v = float(v)
-    elif type(v) is not ndarray or v.dtype is not FLOAT or not (v.ndim or large):
+    elif type(v) is ndarray:
+        if v.dtype is not FLOAT or not (v.ndim or large):
+            return None
+        large = large or v.nbytes > tape.small
+    elif isinstance(v, tuple | list) and tape.objects is None:
+        several = True
+    else:
         return None
+    if large or several:
+        kind = Evaluation if kwargs or type(row) is not Elementwise else Pointwise
+        node = tape.evaluation(kind, row, v, values, kwargs, active, parents, args) if active else None
+        if several:
+            return parts_of(v, node, tape)
+        r = make_var(v, node, tape)
+        if type(v) is ndarray and v.base is not None:
+            tape.own_small_view(r)
+        return r
     if not active:
         return make_var(v, None, tape)
-    if large or (type(v) is ndarray and v.nbytes > tape.small):
-        kind = Evaluation if mixed or kwargs or type(row) is not Elementwise else Pointwise
-        r = make_var(v, tape.evaluation(kind, row, v, values, kwargs, active, [args[i].node for i in active], args), tape)
-        tape.own_small_view(r)
-        return r
     for i in to_copy:
         arg = args[i]
         values[i] = arg.copy("K") if type(arg) is ndarray else tape.freeze(arg)
     if mixed and type(row) is Elementwise:
         values = in_loop(row.fn, v, values)
-    node = entry_of(row, v, values, kwargs, active, args, tape)
-    return None if node is None else make_var(v, node, tape)
+    place = entry_of(row, v, values, kwargs, active, args, tape)
+    return None if place is None else make_var(v, place, tape)
 
 
 def stacked(parts: Any, tape: Tape) -> Any:

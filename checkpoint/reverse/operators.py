@@ -24,9 +24,9 @@ from dualad.rules.kinds import OPERATORS, ROWS, SYMBOLS, Abstract, Composite, Co
 from dualad.rules.memory import shows_memory
 from dualad.rules.partials import FIRST, MINUS_ONE, ONE, SECOND, evaluated
 
-from .entries import Binary, Index, Linear, Node, Pointwise, Unary, pull_broadcast
+from .entries import Binary, Index, Linear, Node, Number, Pointwise, Unary, pull_broadcast
 from .fast import NO_KEYWORDS, NUMBERS, direct, stacked
-from .tape import Tape, Var, found, make_var, taken
+from .tape import NEVER_WRITTEN, Tape, Var, found, make_var, taken
 
 __all__: list[str] = []
 
@@ -38,25 +38,28 @@ def {method}(self, other):
         i = self.node
         kind = type(other)
         if type(a) is float:
-            if type(i) is int:
-                if kind is Var:
-                    b = other.primal
-                    j = other.node
-                    if type(b) is float and type(j) is int and other.level is tape:
-                        try:
-                            v = a {symbol} b
-                            {guard}
-                            {both_floats}
-                        except ArithmeticError:
-                            pass
-                elif kind is float or kind is int or kind is float64:
-                    b = float(other) if kind is float64 else other
+            if kind is Var:
+                b = other.primal
+                j = other.node
+                if type(b) is float and i is not None and j is not None and other.level is tape:
                     try:
                         v = a {symbol} b
                         {guard}
-                        {left_float}
+                        if type(i) is int and type(j) is int:
+                            {both_floats}
+                        {both_numbers}
                     except ArithmeticError:
                         pass
+            elif i is not None and (kind is float or kind is int or kind is float64):
+                b = float(other) if kind is float64 else other
+                try:
+                    v = a {symbol} b
+                    {guard}
+                    if type(i) is int:
+                        {left_float}
+                    {left_number}
+                except ArithmeticError:
+                    pass
         elif type(a) is ndarray and i is not None and a.ndim and ((alias := self.alias) is None or alias.base.alias is None):
             if kind is Var:
                 b = other.primal
@@ -92,12 +95,14 @@ def {method}(self, other):
         b = self.primal
         j = self.node
         if type(b) is float:
-            if type(j) is int and (kind is float or kind is int or kind is float64):
+            if j is not None and (kind is float or kind is int or kind is float64):
                 a = float(other)
                 try:
                     v = a {symbol} b
                     {guard}
-                    {right_float}
+                    if type(j) is int:
+                        {right_float}
+                    {right_number}
                 except ArithmeticError:
                     pass
         elif (type(b) is ndarray and j is not None and b.ndim and ((alias := self.alias) is None or alias.base.alias is None)
@@ -119,8 +124,8 @@ NUMBER = (
     "r.node = k if entries[k] is entry else found(entries, entry); r.level = tape; r.alias = None; return r"
 )
 SMALL_ARRAY = "{keep}; " + NUMBER
-ARRAY = (
-    "entry = new({kind}); entry.row = row; entry.args = {args}; entry.ans = {ans}; {nodes}; entries = tape.entries; "
+ENTRY = (
+    "entry = new({kind}); {fields}; entries = tape.entries; "
     "k = len(entries); entries.append(entry); entry.place = k = k if entries[k] is entry else found(entries, entry); entries[k] = None; "
     "r = new(Var); r.primal = v; r.node = entry; r.level = tape; r.alias = None; return r"
 )
@@ -165,7 +170,7 @@ def array_entry(row: Elementwise, *active: int, ans: str, stretched: bool = Fals
         kind, nodes = "Binary", f"entry.parents = ({parents})"
     else:
         kind, nodes = "Unary", f"entry.i = {active[0]}; entry.parent = {parents}"
-    return ARRAY.format(kind=kind, ans=ans, args=f"({operand(0)}, {operand(1)})", nodes=nodes)
+    return ENTRY.format(kind=kind, fields=f"entry.row = row; entry.args = ({operand(0)}, {operand(1)}); entry.ans = {ans}; {nodes}")
 
 
 def small_entry(row: Elementwise, *active: Any, stretched: bool = False) -> str:
@@ -192,6 +197,9 @@ def define_binary(name: str) -> None:
         "both_floats": NUMBER.format(entry=f"(i, {p}, j, {q})"),
         "left_float": NUMBER.format(entry=f"(i, {p})"),
         "right_float": NUMBER.format(entry=f"(j, {q})"),
+        "both_numbers": ENTRY.format(kind="Number", fields=f"entry.parents = (i, j); entry.partials = ({p}, {q})"),
+        "left_number": ENTRY.format(kind="Number", fields=f"entry.parents = (i,); entry.partials = ({p},)"),
+        "right_number": ENTRY.format(kind="Number", fields=f"entry.parents = (j,); entry.partials = ({q},)"),
         "left_frozen": "tape.freeze(other) if kind is ndarray else other" if 1 in row.uses[0] else "other",
         "right_frozen": "tape.freeze(other) if kind is ndarray else other" if 0 in row.uses[1] else "other",
     }
@@ -215,6 +223,7 @@ def define_binary(name: str) -> None:
         "Unary": Unary,
         "Binary": Binary,
         "Pointwise": Pointwise,
+        "Number": Number,
         "abstract": abstract,
         "NO_KEYWORDS": NO_KEYWORDS,
         "multiply": np.multiply,
@@ -312,9 +321,8 @@ def of_one_level(args: Any, tape: Tape) -> bool:
 
 def plain_rest(args: Any, kwargs: dict[str, Any]) -> bool:
     """Return whether nothing but the first argument is traced, and no array is to be written into."""
-    if len(args) > 1 and any(isinstance(arg, Handle) for arg in args[1:]):
-        return False
-    return not kwargs or ("out" not in kwargs and not any(isinstance(value, Handle) for value in kwargs.values()))
+    rest = (*args[1:], *kwargs.values())
+    return (NEVER_WRITTEN.issuperset(map(type, rest)) or not any(isinstance(value, Handle) for value in rest)) and "out" not in kwargs
 
 
 def linear(kind: type[Linear], row: Any, args: Any, kwargs: dict[str, Any], node: Node, v: Any, tape: Tape) -> Var:
@@ -435,9 +443,11 @@ def dualad_apply(cls: type[Var], fn: Callable[..., Any], args: Any, kwargs: dict
     if type(row) is Composite:
         row = None if row.in_short is None else row.in_short(args, kwargs)
     if isinstance(row, Differentiable) and row.canonical is None:
-        var = next((arg for arg in args if type(arg) is Var), None)
-        if var is not None and (r := direct(row, row.call, args, kwargs, var.level)) is not None:
-            return r
+        for arg in args:
+            if type(arg) is Var:
+                if (r := direct(row, row.call, args, kwargs, arg.level)) is not None:
+                    return r
+                break
     return apply(fn, args, kwargs)
 
 

@@ -47,7 +47,7 @@ from dualad.support.equality import same_arrays
 
 from .entries import ZERO, Adjoints, Assign, Entry, Evaluation, Index, Node, Number, Part, Unary, place_of, push_small
 
-__all__ = ["NEVER_WRITTEN", "Tape", "Var", "found", "make_var", "owner_of", "taken"]
+__all__ = ["NEVER_WRITTEN", "Tape", "Var", "found", "make_var", "owner_of", "parts_of", "taken"]
 
 E = TypeVar("E", bound=Entry)
 NUMERIC = float | int | complex | np.ndarray | np.generic | Traced | list | tuple
@@ -85,7 +85,7 @@ class Tape(Level):
 
     def borrows(self, value: Any) -> bool:
         """Return whether a value is a caller's array or shows one."""
-        return bool(self.borrowed) and type(value) is np.ndarray and id(owner_of(value)) in self.borrowed
+        return type(value) is np.ndarray and id(owner_of(value)) in self.borrowed
 
     def own(self, var: Var) -> Any:
         """Return the value of a variable as one that nobody else writes: a caller's array is copied the first time an entry needs it."""
@@ -124,11 +124,11 @@ class Tape(Level):
             node = new(Unary)
             node.row, node.i, node.parent, node.args, node.ans = ROWS[np.multiply], 0, parents[0], (None, p), None
             return self.record(node)
-        saved = row.saved(values, active)
+        saved, borrowed = row.saved(values, active), self.borrowed
         for i, v in enumerate(saved):
             if v is args[i]:
                 saved[i] = self.freeze(v)
-            elif self.borrows(v):
+            elif borrowed and self.borrows(v):
                 saved[i] = self.own(args[i])
         kwargs = kwargs and self.freeze(kwargs)
         if row.fn is getitem:
@@ -159,12 +159,12 @@ class Tape(Level):
             if type(constant) is tuple and IMMUTABLE.issuperset(map(type, constant)):
                 return constant
             return type(constant)(map(self.freeze, constant))
+        if type(constant) is dict:
+            return {key: value if type(value) in NEVER_WRITTEN else self.freeze(value) for key, value in constant.items()}
         if isinstance(constant, Traced) and constant.ndim:
             return np.copy(constant)
         if issubclass(type(constant), np.ndarray):
             return np.asarray(constant) if isinstance(constant, np.memmap) else np.array(constant)
-        if type(constant) is dict:
-            return {key: self.freeze(value) for key, value in constant.items()}
         return constant
 
     def pull(self, seeds: Iterable[tuple[Node | None, Any]], inputs: Sequence[int]) -> list[Any]:
@@ -326,10 +326,7 @@ class Var(Traced):
             ]
         node: Any = tape.evaluation(Evaluation, row, ans, values, kwargs, active, parents, args) if parents else None
         if type(ans) is not np.ndarray and isinstance(ans, tuple | list):
-            if node is not None:
-                node.shapes = [Abstract(part) if isinstance(part, NUMERIC) else None for part in ans]
-            parts = [make_var(part, None if node is None else tape.record(Part(node, i)), tape) for i, part in enumerate(ans)]
-            return type(ans)(parts) if type(ans) in (tuple, list) else type(ans)(*parts)
+            return parts_of(ans, node, tape)
         if type(ans) is np.float64:
             ans = ans.item()
             node = tape.keep(node) if type(node) is Index else node
@@ -376,3 +373,11 @@ def make_var(value: Any, node: Node | None, tape: Tape) -> Var:
     var = new(Var)
     var.primal, var.node, var.level, var.alias = value, node, tape, None
     return var
+
+
+def parts_of(ans: Any, node: Any, tape: Tape) -> Any:
+    """Return the results of a function that returns several, of which `node` is the entry, as variables."""
+    if node is not None:
+        node.shapes = [Abstract(part) if isinstance(part, NUMERIC) else None for part in ans]
+    parts = [make_var(part, None if node is None else tape.record(Part(node, i)), tape) for i, part in enumerate(ans)]
+    return type(ans)(parts) if type(ans) in (tuple, list) else type(ans)(*parts)

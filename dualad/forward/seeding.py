@@ -44,7 +44,10 @@ def flatten_input(tree, where, what=None):
 
     `what` is the name of the tree, or of a tuple of arguments a tuple of their names.
     """
-    paths, leaves, structure = optree.tree_flatten_with_path(pack_leaf(tree))
+    leaves, structure = optree.tree_flatten(pack_leaf(tree))
+    if leaves and inexact(leaves):
+        return leaves, structure
+    paths = optree.tree_paths(pack_leaf(tree))
     if what is None:
         what = ["the argument"] if len(tree) == 1 else [f"argument {i} of those differentiated" for i in range(len(tree))]
     if not leaves:
@@ -63,10 +66,15 @@ LEAF = optree.tree_structure(0.0)  # type: ignore[arg-type]
 
 def flatten_arguments(args, where, what):
     """Return the leaves and the structure of a tuple of arguments; floats and float arrays, traced ones too, take a short way."""
-    for arg in args:
-        if type(arg) is not float and not ((type(arg) is np.ndarray or isinstance(arg, Traced)) and arg.dtype.kind in "fc"):
-            return flatten_input(args, where, what)
-    return list(args), len(args)
+    return (list(args), len(args)) if inexact(args) else flatten_input(args, where, what)
+
+
+def inexact(leaves):
+    """Return whether all leaves are floats or real or complex arrays, traced or not, of which nothing needs to be made."""
+    for x in leaves:
+        if type(x) is not float and not ((type(x) is np.ndarray or isinstance(x, Traced)) and x.dtype.kind in "fc"):
+            return False
+    return True
 
 
 def unflatten_arguments(structure, leaves):
@@ -110,7 +118,7 @@ def made_own(results, given):
     """Return results whose buffers are their own: neither views, nor given by the caller, nor one another."""
     if len(results) == 1:
         leaf = results[0]
-        if type(leaf) is np.ndarray and (shows_another(leaf) or id(leaf) in map(id, given)):
+        if type(leaf) is np.ndarray and ((leaf.base is not None and shows_another(leaf)) or id(leaf) in map(id, given)):
             return [leaf.copy("K")]
         return results
     seen = {id(leaf) for leaf in given}

@@ -41,7 +41,15 @@ def as_matrix_cotangent(g, a, b):
 
 
 def matmul_first(g, a, b):
-    axes = ndim_of(a), ndim_of(b)
+    return pulled_to_first(g, a, b, (ndim_of(a), ndim_of(b)))
+
+
+def matmul_second(g, a, b):
+    return pulled_to_second(g, a, b, (ndim_of(a), ndim_of(b)))
+
+
+def pulled_to_first(g, a, b, axes):
+    """Return the cotangent of the first factor of a matmul, given how many axes the factors have."""
     if axes in ((2, 2), (1, 2)):
         return np.matmul(dense(g), mT(b))
     if axes == (1, 1):
@@ -53,8 +61,8 @@ def matmul_first(g, a, b):
     return unbroadcast(back[..., 0, :] if axes[0] == 1 else back, a)
 
 
-def matmul_second(g, a, b):
-    axes = ndim_of(a), ndim_of(b)
+def pulled_to_second(g, a, b, axes):
+    """Return the cotangent of the second factor of a matmul, given how many axes the factors have."""
     if axes in ((2, 2), (2, 1)):
         return np.matmul(mT(a), dense(g))
     if axes == (1, 1):
@@ -67,22 +75,21 @@ def matmul_second(g, a, b):
 
 
 def dot_first(g, a, b):
-    n, m = ndim_of(a), ndim_of(b)
+    axes = n, m = ndim_of(a), ndim_of(b)
     if n and 0 < m <= 2:
-        return matmul_first(g, a, b)
+        return pulled_to_first(g, a, b, axes)
     if n == 0 or m == 0:
         return unbroadcast(g * b, a)
-    behind = [i for i in range(ndim_of(b)) if i != ndim_of(b) - 2]
-    return np.tensordot(g, b, (list(range(ndim_of(a) - 1, ndim_of(g))), behind))
+    return np.tensordot(g, b, (list(range(n - 1, ndim_of(g))), [i for i in range(m) if i != m - 2]))
 
 
 def dot_second(g, a, b):
-    n, m = ndim_of(a), ndim_of(b)
+    axes = n, m = ndim_of(a), ndim_of(b)
     if n and 0 < m <= 2:
-        return matmul_second(g, a, b)
+        return pulled_to_second(g, a, b, axes)
     if n == 0 or m == 0:
         return unbroadcast(g * a, b)
-    front = list(range(ndim_of(a) - 1))
+    front = list(range(n - 1))
     return np.moveaxis(np.tensordot(a, g, (front, front)), 0, -2)
 
 

@@ -311,7 +311,8 @@ class Multilinear(Differentiable):
         return range(len(args))
 
     def saved(self, args, active):
-        return [Abstract(arg) if active == [i] else arg for i, arg in enumerate(args)]
+        i = active[0]
+        return args if len(active) > 1 else [*args[:i], Abstract(args[i]), *args[i + 1 :]]
 
     def jvp(self, ans, args, kwargs, tangents):
         total = None

@@ -341,3 +341,15 @@ def test_samples_outside_of_all_bins_are_not_counted():
         value, tangent = dualad.jvp(count, (w,), (v,))
         np.testing.assert_array_equal(value, count(w))
         np.testing.assert_array_equal(tangent, count(v))
+
+
+def test_a_rolled_array_is_what_numpy_makes_in_values_and_layout():
+    for a in (A, np.asfortranarray(A), A[::-1], A.astype(np.float32), A[:0]):
+        for shift, axis in ((0, 0), (1, 0), (-6, 1), (2, -1), (np.int64(1), 0), ((1, 2), (0, 1)), (3, None)):
+            value, tangent = jvp(lambda x, s=shift, i=axis: np.roll(x, s, i), (a,), (2.0 * a,))
+            expected = np.roll(a, shift, axis)
+            assert value.tobytes() == expected.tobytes() and tangent.tobytes() == (2.0 * expected).tobytes()
+            assert value.dtype == expected.dtype and value.strides == expected.strides
+            assert vjp(lambda x, s=shift, i=axis: np.roll(x, s, i), a)[1](expected)[0].tobytes() == a.tobytes()
+    with pytest.raises(np.exceptions.AxisError, match="axis 2"):
+        grad(lambda x: np.sum(np.roll(x, 1, axis=2)))(A)
