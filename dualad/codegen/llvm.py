@@ -147,7 +147,7 @@ class Writer:
             self.say(f"br label %{head}{self.module.wide(width) if width else ''}")
         self.start(done)
 
-    def lanes(self, name, low, high, count, body):
+    def lanes(self, name, low, high, count, body, width):
         """Run `body` of the index and its last bits: for `count` of them, a power of two, side by side, then for those that are left."""
         mask = count - 1
         if low.text.isdigit() and high.text.isdigit():
@@ -167,7 +167,7 @@ class Writer:
             def one(lane):
                 body(Number("int64", self.let(f"add nsw i64 {start.text}, {lane.text}")), lane)
 
-            self.loop(name, integer(0), integer(count), 1, one, count)
+            self.loop(name, integer(0), integer(count), 1, one, width)
 
         for start, stop, step, what in ((low, first, 1, alone), (first, last, count, together), (last, high, 1, alone)):
             if start != stop:

@@ -13,6 +13,7 @@ from typing import Any
 from ..ir.cut import cut
 from ..ir.nodes import ArrayType, Assign, Cast, Const, Expression, Function, Module, Op, Return, Table, Var
 from ..ir.values import PART, Value, arithmetic_dtype, common, unwrapped
+from ..ir.walk import accumulates
 from ..support.costs import LONG_FUNCTION, SHARED_LINES
 from ..support.ufunc_loops import INVALID, address_of, symbol_of
 from . import kernels, scalars
@@ -314,7 +315,7 @@ class Translation(Writer):
             self.block(node.body)
 
         if node.lanes:
-            self.lanes(name, low, high, node.lanes, body)
+            self.lanes(name, low, high, node.lanes, body, 1 if any(map(accumulates, node.body)) else node.lanes)
             del self.lane[name]
         else:
             self.loop(name, low, high, node.step, body)

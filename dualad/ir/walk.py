@@ -6,14 +6,22 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any, get_args
 
-from .nodes import Expression, Statement, Var
+from .nodes import Assign, Expression, Statement, Var
 
-__all__ = ["names", "walked"]
+__all__ = ["accumulates", "names", "walked"]
 
 
 def names(node: Any) -> set[str]:
     """Return the names of the variables in a statement, or in several."""
     return {found.name for found in walked(node) if isinstance(found, Var)}
+
+
+def accumulates(statement: Statement) -> bool:
+    """Return whether a statement changes a number of floating point by what it was, so that turns of a loop cannot be one of vectors."""
+    return isinstance(statement, Assign) and any(
+        target.name in names(value) and target.dtype.startswith("float")
+        for target, value in zip(statement.targets, statement.values, strict=False)
+    )
 
 
 def walked(node: Any) -> Iterator[Expression | Statement]:

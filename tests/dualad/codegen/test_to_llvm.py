@@ -402,3 +402,10 @@ def test_loops_call_shared_kernels_of_vectors(monkeypatch):
     assert re.search(r"call [^@]*<\d+ x double> @f\d_exp\.\d+", text)
     (vectors,) = re.findall(r"define [^@]*@f\d_exp\.4.*?\n}", text, re.DOTALL)
     assert "br " not in vectors
+
+
+def test_llvm_says_nothing_of_a_sum_beside_a_maximum_which_cannot_be_vectors(capfd):
+    x = np.random.default_rng(5).standard_normal((97, 53))
+    total, largest = jit(lambda x: (np.sum(2.5 * x), np.max(x)))(x)
+    assert largest == np.max(x) and np.isclose(total, np.sum(2.5 * x), rtol=1e-13)
+    assert capfd.readouterr() == ("", "")
