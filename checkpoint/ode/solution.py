@@ -14,7 +14,7 @@ from dualad.jit.jit import Jit
 from dualad.verbs.implicit import implicit
 
 from ..loops.chain import chain
-from ..schedules.store_all import StoreAll
+from ..schedules import StoreAll
 from ..support.costs import SOLUTION_BYTES
 from .methods import Method, RungeKutta
 from .steps import Accepted, as_step, compiled, runs, vector_valued

@@ -6,10 +6,9 @@ from .foreign import from_checkpoint_schedules
 from .mixed import Mixed
 from .online import Online
 from .parse import parse
-from .periodic import Periodic
+from .periodic import Periodic, StoreAll
 from .revolve import Revolve
 from .schedule import Schedule
-from .store_all import StoreAll
 from .tiered import Tiered
 
 __all__ = [

@@ -3,10 +3,9 @@
 from .ctz import CTZ
 from .mixed import Mixed
 from .online import Online
-from .periodic import Periodic
+from .periodic import Periodic, StoreAll
 from .revolve import Revolve
 from .schedule import Schedule
-from .store_all import StoreAll
 from .tiered import Tiered
 
 __all__ = ["parse"]
