@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -237,26 +236,14 @@ class Native:
 def called(operation, nodes):
     """Return the function that calls an operation with what is held, by node, and holds the results."""
     results = [(nodes[value], isinstance(nodes[value].form, Made)) for value in operation.outputs]
-    takes = [taken(arg, nodes) for arg in operation.args]
-    named = {name: taken(arg, nodes) for name, arg in operation.kwargs.items()}
 
     def run(held):
-        out = operation.call(*[take(held) for take in takes], **{name: take(held) for name, take in named.items()})
+        args, kwargs = (map_values(lambda value: as_value(value, held, nodes), part) for part in (operation.args, operation.kwargs))
+        out = operation.call(*args, **kwargs)
         for (node, made), x in zip(results, out if operation.several else (out,), strict=True):
             held[node] = np.asarray(x) if made else x
 
     return run
-
-
-def taken(arg, nodes):
-    """Return the function of what is held, by node, that gives an argument."""
-    if not values_in(arg):
-        return lambda held: arg
-    if type(arg) is Value and arg.kind == "array" and arg.ndim:
-        node = nodes[arg]
-        if memory_of(node) is node and not isinstance(node.form, Fill) and getattr(node.form, "array", None) is None:
-            return itemgetter(node)
-    return lambda held: map_values(lambda value: as_value(value, held, nodes), arg)
 
 
 def compiled(module: Module, name: str, constants: dict[int, np.ndarray] | None = None, threads: int = 1) -> Callable:

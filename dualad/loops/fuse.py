@@ -103,7 +103,7 @@ def plan(program: Program, layouts: bool = False, inside: bool = False) -> Plan:
         turns = {
             out: view(np.transpose, node, (), {})
             for out, node in zip(values_in(program.outputs), outputs, strict=True)
-            if is_turned(out, node)
+            if out.layout == "F" and out.ndim > 1 and out.kind == "array" and node.dtype == out.dtype  # its transpose is contiguous
         }
         outputs = [turns.get(out, nodes[out]) for out in values_in(program.outputs)]
     order = reachable(outputs)
@@ -111,11 +111,6 @@ def plan(program: Program, layouts: bool = False, inside: bool = False) -> Plan:
     steps = steps_of(order, stored)
     made = [node for node in dict.fromkeys((*nodes.values(), *order)) if isinstance(node.form, Made)]
     return Plan(program, nodes, outputs, stored | set(made), steps, passing(steps, stored, outputs), made)
-
-
-def is_turned(out, node):
-    """Return whether an output is in the order of F, so that its transpose is what is contiguous in memory."""
-    return out.layout == "F" and out.ndim > 1 and out.kind == "array" and node.dtype == out.dtype
 
 
 def memory_of(node):

@@ -223,7 +223,7 @@ def product(out, terms, result, *operands):
         raise NoLoopForm(f"it takes {work} multiplications, which the library does faster")
     last = result[-1:]
     along_last = [runs_along(x, term) == last for term, x in zip(terms, operands, strict=True) if last in term]
-    apart = 1 if last and (all(along_last) or (all(terms_end(term, last) for term in terms if last in term) and few)) else 0
+    apart = 1 if last and (all(along_last) or (all(term[-1] == last for term in terms if last in term) and few)) else 0
     split = len(result) - apart
     order = [*result[:split], *summed, *result[split:]]
     shape = tuple(sizes[letter] for letter in order)
@@ -250,11 +250,6 @@ def runs_along(x, term):
     if isinstance(inner, AffineIndex):
         return term[inner.axis]
     return "" if isinstance(x.form, Index) else term[-1:]
-
-
-def terms_end(term, letter):
-    """Return whether a letter is a term's last, so that it runs along memory."""
-    return term[-1] == letter
 
 
 @lowers

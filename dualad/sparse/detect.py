@@ -190,9 +190,9 @@ class Reader:
     def scan(self, node, form):
         """Each element depends on all before it along the axis."""
         source = self.sets(form.source).united()
-        for step in powers_of_two(node.shape[form.axis]):
+        for power in range((node.shape[form.axis] - 1).bit_length()):
 
-            def shifted(rows, step=step):
+            def shifted(rows, step=1 << power):
                 out = np.zeros(node.shape, rows.dtype)
                 to, start = ([slice(None)] * node.ndim for _ in range(2))
                 to[form.axis], start[form.axis] = slice(step, None), slice(None, -step)
@@ -304,10 +304,3 @@ def basic(m, low, high):
         return slice(None)
     start, stop = stride * low + offset, stride * high + offset
     return slice(start, None if stop < 0 else stop, stride)
-
-
-def powers_of_two(count):
-    step = 1
-    while step < count:
-        yield step
-        step *= 2
