@@ -10,7 +10,7 @@ import numpy as np
 import optree
 
 from dualad.core.dispatch import dtype_of
-from dualad.core.levels import Level
+from dualad.core.levels import INSTEAD, Level, instead_of
 from dualad.core.traced import Traced
 from dualad.dask.arrays import LAZY, like_chunks, outside
 from dualad.forward.directions import unwrap, wrap
@@ -117,6 +117,8 @@ class Recording:
         self.aux: Any = None
         self.leaves, self.structure = flatten_arguments(primals, where, None)
         self.python_scalars, weak = scalar_kinds(primals)
+        if INSTEAD:
+            f = instead_of(f, self.leaves)
         self.tape = Tape(nan_safe, weak)
         if where in ("jacobian", "jacobian_rows"):
             self.tape.pulled_in_lanes = True

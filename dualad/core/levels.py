@@ -19,11 +19,28 @@ import numpy as np
 from ..support.callers import explain
 from ..support.forks import lock_of
 
-__all__ = ["FILLED", "LIVE", "Handle", "Level", "Owner", "View", "errors_as_in", "live", "new", "root", "shared_view", "version_of"]
+__all__ = [
+    "FILLED",
+    "INSTEAD",
+    "LIVE",
+    "Handle",
+    "Level",
+    "Owner",
+    "View",
+    "errors_as_in",
+    "instead_of",
+    "live",
+    "new",
+    "root",
+    "shared_view",
+    "version_of",
+]
 
 new = object.__new__
 LIVE: set = set()  # the levels that are being computed, in any thread, and what interrupts left behind until `live` is asked
 FILLED: set = set()  # those in which an array of plain numbers became traced
+#: ``(f, leaves) -> f``, of traces in any thread: what verbs differentiate at these leaves instead of a function
+INSTEAD: list = []
 
 
 class Level:
@@ -77,6 +94,13 @@ class Level:
         """Raise if the derivative call that made this level is over."""
         if not self.alive:
             raise RuntimeError(self.outlived)
+
+
+def instead_of(f, leaves):
+    """Return what a verb differentiates at these leaves instead of a function: mostly that."""
+    for instead in tuple(INSTEAD):
+        f = instead(f, leaves)
+    return f
 
 
 def holders(levels):

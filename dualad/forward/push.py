@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.dispatch import dtype_of
-from ..core.levels import FILLED, Handle, Level
+from ..core.levels import FILLED, INSTEAD, Handle, Level, instead_of
 from ..dask.arrays import LAZY, DaskValue, like_chunks
 from ..rules.indexing import cast
 from .dual import Dual, make_dual
@@ -30,6 +30,8 @@ __all__ = ["along", "direction_for", "push", "zero_like"]
 def push(f, structure, leaves, seeds, level, where, has_aux=False):
     """Evaluate `f` of leaves with tangents; return the values and tangents of its results (None is zero), their structure, the aux."""
     aux = None
+    if INSTEAD:
+        f = instead_of(f, leaves)
     with level:
         duals = []
         for leaf, seed in zip(leaves, seeds, strict=True):  # no comprehension, which would be one more call

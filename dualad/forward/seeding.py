@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from inspect import signature
 from sys import getrefcount
 
@@ -253,14 +253,15 @@ def with_arguments(f: Callable, args, kwargs, positions):
     """Return ``f`` as a function of the arguments at `positions` alone."""
     if not kwargs and len(args) == 1 == len(positions):
         return f
+    return partial(filled_in, f, args, kwargs, positions)
 
-    def call(*chosen_args):
-        filled = list(args)
-        for i, arg in zip(positions, chosen_args, strict=True):
-            filled[i] = arg
-        return f(*filled, **kwargs)
 
-    return call
+def filled_in(f, args, kwargs, positions, *chosen_args):
+    """Return ``f(*args, **kwargs)`` with other arguments at some positions."""
+    filled = list(args)
+    for i, arg in zip(positions, chosen_args, strict=True):
+        filled[i] = arg
+    return f(*filled, **kwargs)
 
 
 def curried(verb):

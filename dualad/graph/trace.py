@@ -101,6 +101,7 @@ class Trace(Level):
 
     __slots__ = (
         "asked",
+        "below",
         "frames",
         "given",
         "integers",
@@ -126,6 +127,7 @@ class Trace(Level):
         self.asked: dict[Any, int] = {}  # the numbers of tests
         self.frames: list = []  # of the functions whose tests are noted, and what is in their variables
         self.seen: list = []
+        self.below: Any = None  # what stands for the functions that verbs differentiate in it, if not these themselves
         self.tables = False  # plain arrays may be indexed by Symbols
         self.shown = False  # an example, in what is printed or in the message of an error
         self.given: list = []  # the examples of the inputs

@@ -8,6 +8,7 @@ numbers of turns alone after which it was seen, which is a test; numbers that ch
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any
@@ -23,7 +24,7 @@ from .reroll import rolled
 from .scan import Scan
 from .trace import Answer
 
-__all__ = ["Turns"]
+__all__ = ["Turns", "loops_in_verbs"]
 
 
 class Unlike(Exception):
@@ -370,6 +371,12 @@ def heads(tests, depth, goes_on, around=None):
                 break
             run.append(k)
     return run
+
+
+def loops_in_verbs(tests) -> bool:
+    """Return whether a verb differentiates a function whose loops go round often."""
+    places = Counter(test.visit[:2] for test in tests if test.visit is not None and test.visit.differentiated)
+    return max(places.values(), default=0) > LOOP_TURNS
 
 
 def step(one, other):

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.levels import View, version_of
+from ..core.traced import Traced
 from ..support.costs import SMALL_ARRAY_BYTES, VISITED_DEPTH, WATCHED_LENGTH, WATCHED_MAPPED_BYTES
 from .program import Value, key_of
 from .symbol import Symbol
@@ -42,6 +43,11 @@ class Visit(NamedTuple):
     plain: dict[tuple, Any]
     counted: dict[int, Any]
     offset: int
+
+    @property
+    def differentiated(self) -> bool:
+        """Whether a variable is of a verb that is called in the trace."""
+        return any(type(x) is tuple and x[:1] == (Traced,) for x in self.plain.values())
 
     def leaves(self, truth: bool) -> set[int]:
         """Return the ``for`` loops around it that an answer leaves, whatever other answers are."""
@@ -126,6 +132,9 @@ def note(x, name, found, trace, met):
         found.plain[name] = x if kind is int else key_of(x)
     elif id(x) in met:
         found.plain[name] = met[id(x)]
+    elif isinstance(x, Traced):
+        trace.seen.append(x)
+        found.plain[name] = Traced, id(x)
     else:
         trace.seen.append(x)  # so that its id stays its own
         met[id(x)], found.plain[name], parts = name, (id(x),), parts_of(x)

@@ -21,7 +21,7 @@ from ..rules.indexing import number
 from .impure import ELSEWHERE
 from .watch import mentioned
 
-__all__ = ["Wrapper", "closed_over", "with_symbols"]
+__all__ = ["States", "Wrapper", "closed_over", "with_symbols"]
 
 
 class Wrapper:
@@ -157,6 +157,43 @@ class Contents:
         """Return those that have got other parts, except for numbers that count and what is appended to logs, each with what it was."""
         pairs = [pair for pair in self.found.values() if any(type(part) not in COUNTS for part in new_parts(*pair))]
         return [(held, before if type(held) in (list, dict) else as_before(held, before)) for held, before in pairs]
+
+
+class States:
+    """What functions, and lists, dicts and objects that they read from variables outside, hold."""
+
+    def __init__(self, functions):
+        self.found: dict[int, tuple] = {}
+
+        def noted(held):
+            if parts_of(held) is not None:
+                self.found[id(held)] = held, dict(parts_of(held))
+            return held
+
+        Outside(noted)(functions)
+
+    def changed(self):
+        """Return whether any of them holds something else."""
+        pairs = [(parts_of(held), before) for held, before in self.found.values()]
+        return any(now.keys() != before.keys() or any(now[key] is not part for key, part in before.items()) for now, before in pairs)
+
+
+def parts_of(held) -> Any:
+    """Return what a function, a list, a dict or an object holds, None of anything else."""
+    if type(held) is FunctionType:
+        return dict(enumerate(cell_contents(held)))
+    if type(held) in (list, dict):
+        return dict(enumerate(held)) if type(held) is list else held
+    return None if isinstance(held, ModuleType | type) else getattr(held, "__dict__", None)
+
+
+def cell_contents(f):
+    """Yield what the variables outside of a function hold."""
+    for cell in f.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # not yet bound
+            yield Start
 
 
 COUNTS = {int, bool, str, bytes, type(None)}

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from contextlib import nullcontext, suppress
+from functools import partial
 from time import perf_counter
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import optree
 
 from ..core.dispatch import array, holds_traced
-from ..core.levels import Handle
+from ..core.levels import INSTEAD, Handle
+from ..core.traced import Traced
 from ..graph.handled import check_handlers
-from ..graph.paths import Apart, Path, counted, types_of
-from ..graph.program import Value
+from ..graph.paths import Apart, Path, alike, counted, types_of
+from ..graph.program import Program, Value, kind_of
 from ..graph.selection import Selection
 from ..graph.symbol import Symbol
 from ..graph.trace import Trace, TraceError
-from ..support.costs import NESTED_TESTS, WAITING_BYTES, WAITING_CALLS, WAITING_SECONDS
+from ..graph.turns import loops_in_verbs
+from ..support.costs import KEPT_VARIANTS, NESTED_TESTS, WAITING_BYTES, WAITING_CALLS, WAITING_SECONDS
 from .compiled import BACKENDS, Compiled
 from .guards import MISS
 from .impure import Clocks, Drawn, Unheard, compare
-from .tables import with_symbols
+from .tables import States, Wrapper, closed_over, with_symbols
 from .verify import Checks
 from .watch import Watch
 
@@ -35,9 +41,9 @@ class Entry:
     The program has one more output, `left`, where it leads to a path that is not known.
     """
 
-    __slots__ = ("checks", "compiled", "count", "deep", "failed", "guard", "integers", "left", "paths", "structures", "watch")
+    __slots__ = ("below", "checks", "compiled", "count", "deep", "failed", "guard", "integers", "left", "paths", "structures", "watch")
 
-    def __init__(self, compiled, watch, paths, count, checks, integers):
+    def __init__(self, compiled, watch, paths, count, checks, integers, below):
         self.compiled, self.watch, self.paths, self.checks, self.guard = compiled, watch, paths, checks, MISS
         self.count = count  # of paths that differ in more than how often loops go round
         #: of each type of result
@@ -46,6 +52,7 @@ class Entry:
         self.left = len(compiled.program.outputs) > leaves + self.several
         self.deep = self.left and any(len(path.tests) > NESTED_TESTS for path in paths)  # it may go on where it has left
         self.integers = integers  # see `Trace`
+        self.below = below  # see `Below`; None where no loop asks for that, False where it cannot be
         self.failed = 0  # paths that could not be traced
 
     @property
@@ -91,27 +98,47 @@ def trace(jitted, call, examples=None, known=None):
     It knows the path of the values of the call, or of these `examples`, besides those of an entry that is `known`: that entry where it
     knows this one, too.
     """
+    jitted.traces += 1
+    below = None if known is None else known.below
+    if below:
+        try:
+            return traced_twice(jitted, call, examples, known, below)
+        except Exception:  # of the function itself, or of what only a trace without it can do
+            known, below = None, False
+    entry = traced_twice(jitted, call, examples, known, below)
+    if below is None and entry is not known and loops_in_verbs(entry.paths[-1].tests) and not (entry.loud or entry.checks.reason):
+        with suppress(Exception):
+            return traced_twice(jitted, call, examples, None, Below(jitted.backend != "llvm"))
+        entry.below = False
+    return entry
+
+
+def traced_twice(jitted, call, examples, known, below):
+    """Do what `trace` does, with or without that `Below` stands for what verbs differentiate."""
     started = perf_counter()
     jitted.began = jitted.began or started
-    jitted.traces += 1
     backend = jitted.backend or default_backend()
     read = jitted.f, (*call.fixed.values(), *(slot for slot in call.slots if slot is not Value))
     watch, integers = Watch(*read), {} if known is None else known.integers
     drawn = Drawn(watch.generators)
-    with Unheard() as out:
-        first, structure = traced(jitted.f, call, backend == "numpy", examples, integers)
+    with Unheard() as out, below or nullcontext():
+        first, structure = traced(jitted.f, call, backend == "numpy", examples, integers, below)
+        while below and below.learns():
+            first, structure = traced(jitted.f, call, backend == "numpy", examples, integers, below)
         drawn.check(jitted.__name__)
         if not watch.fresh():  # what the first call keeps for later ones is read by those
             watch = Watch(*read)
         with Clocks() as clocks:
-            second, other = traced(jitted.f, call, backend == "numpy", examples, integers)
+            second, other = traced(jitted.f, call, backend == "numpy", examples, integers, below)
         effect = ("it writes outside" if watch.settle() else None) or clocks.effect
         clocks.check(jitted.__name__)
         compare(first, second, structure == other, jitted.__name__)
         if clocks.elsewhere:
             clocks.wait()
-            third, other = traced(jitted.f, call, backend == "numpy", examples, integers)
+            third, other = traced(jitted.f, call, backend == "numpy", examples, integers, below)
             compare(first, third, structure == other, jitted.__name__)
+        if below and (first.loud or effect or not below.loops):
+            raise TraceError("jit: a verb differentiates a function that is not one operation")
         if first.tests and (first.loud or effect):  # calls on this path are evaluated by the plain function
             first, effect = first._replace(loud=first.loud or effect), None
             out.heard = True
@@ -130,26 +157,29 @@ def trace(jitted, call, examples=None, known=None):
     checks = Checks(jitted, program, perf_counter() - started, effect)
     soon = known is None or backend == "numpy" or checks.cost > WAITING_SECONDS or checks.needed > WAITING_BYTES
     compiled = Compiled(program, backend, jitted.__name__, jitted.threads, 0 if soon else WAITING_CALLS)
-    return Entry(compiled, watch, paths, count, checks, integers)
+    return Entry(compiled, watch, paths, count + (below.count if below else 0), checks, integers, below)
 
 
-def traced(f, call, exact, examples=None, integers=None) -> tuple[Path, Any]:
+def traced(f, call, exact, examples=None, integers=None, below=None) -> tuple[Path, Any]:
     """Return the path of a function, for the values of a call or for others, and the structure of its result.
 
     With the `integers` that other paths have met it may be one of several.
     """
     examples = call.examples() if examples is None else examples
     try:
-        return traced_once(f, call, exact, lambda f, tracing: f, examples, integers)
+        return traced_once(f, call, exact, lambda f, tracing: f, examples, integers, below)
     except TraceError as error:
         if not error.indexed:
             raise
-        return traced_once(f, call, exact, with_symbols, examples, integers)  # arrays may be indexed by traced integers, and math called
+        return traced_once(
+            f, call, exact, with_symbols, examples, integers, below
+        )  # arrays may be indexed by traced integers, and math called
 
 
-def traced_once(f, call, exact, prepared, examples, integers) -> tuple[Path, Any]:
+def traced_once(f, call, exact, prepared, examples, integers, below) -> tuple[Path, Any]:
     """Return the path of ``prepared(f, tracing)``, and the structure of its result."""
     with Trace(integers is not None, integers) as tracing:
+        tracing.below = below
         args, kwargs = call.arguments([tracing.input(example) for example in examples])
         f = prepared(f, tracing)
         try:
@@ -179,3 +209,105 @@ def traced_once(f, call, exact, prepared, examples, integers) -> tuple[Path, Any
         program = tracing.finish(outputs)
         check_handlers(tracing, program, getattr(f, "__name__", "the function"))
         return Path(program, tracing.tests or [], structure, "it shows a value" if tracing.shown else None), structure
+
+
+class Below:
+    """What stands for the functions that verbs differentiate in a trace: each is traced below the level of the verb, on all paths that it
+    is known to take, and is one operation, whose derivatives are programs. So a loop in it is a loop in them, too."""
+
+    def __init__(self, exact):
+        self.exact, self.loops = exact, False
+        self.met: dict[Hashable, list] = {}  # by function and kinds, the arguments with which it took a new path
+        self.integers: dict[Hashable, dict] = {}  # see `Trace`
+        self.counts: dict[Hashable, int] = {}
+        self.known = 0
+
+    def __enter__(self):
+        INSTEAD.append(self.instead)
+
+    def __exit__(self, *exception):
+        INSTEAD.remove(self.instead)
+
+    @property
+    def count(self):
+        """How many paths functions take, besides one of each."""
+        return sum(self.counts.values()) - len(self.counts)
+
+    def learns(self):
+        """Return whether functions took paths since this was asked last that they were not known to take."""
+        known, self.known = self.known, sum(map(len, self.met.values()))
+        return known != self.known
+
+    def instead(self, f, leaves):
+        """Return what a verb differentiates at these leaves: where they are of this trace, that is one operation."""
+        symbols = [x for x in map(bottom, leaves) if type(x) is Symbol]
+        return partial(self.evaluated, f) if any(x.level.below is self for x in symbols) else f
+
+    def evaluated(self, f, *args):
+        """Return ``f(*args)``, which is one operation of the arguments and of the traced values that f reads from variables outside."""
+        values, made = closed_over((f, args))
+        examples = list(map(example, values))
+        key = (code_of(f), *map(kind_of, examples))
+        met, integers = self.met.setdefault(key, []), self.integers.setdefault(key, {})
+        paths = [self.path(made, given, integers)[0] for given in met]
+        new, structure = self.path(made, examples, integers)
+        if new.tests and all(new.truths != path.truths for path in paths):
+            met.append(examples)
+            if sum(map(len, self.met.values())) > KEPT_VARIANTS:
+                raise TraceError("jit: functions that verbs differentiate take too many paths")
+        paths.append(new)
+        same = alike(list({tuple(path.truths): path for path in paths}.values()))
+        if same is None:
+            raise TraceError("jit: a function that a verb differentiates returns results of several types")
+        program, self.counts[key] = counted(same)
+        self.loops = self.loops or has_loop(program)
+        outs = list(Compiled(program, "numpy", getattr(f, "__name__", "function"))(*values))
+        if len(outs) > structure.num_leaves:
+            left = outs.pop()
+            left.level.line = new.tests[-1].line
+            bool(left)  # a test of the code around: where it is another, that is traced again
+            left.level.line = None
+        return optree.tree_unflatten(structure, outs)
+
+    def path(self, made, examples, integers):
+        """Return the path that a function takes which is `made` of such values, and the structure of its result."""
+        before: list = []
+
+        def of_values(*values):
+            f, args = made(values)
+            before.append(States(f))
+            return f(*args)
+
+        call = SimpleNamespace(arguments=lambda values: (values, {}))
+        path, structure = traced(of_values, call, self.exact, examples, integers, self)
+        if path.loud or any(states.changed() for states in before):
+            raise TraceError("jit: a function that a verb differentiates does more than return a result")
+        return path, structure
+
+
+def bottom(x):
+    """Return the value under all levels of verbs."""
+    while isinstance(x, Traced) and type(x) is not Symbol:
+        x._refresh()
+        x = x.primal
+    return x
+
+
+def example(x):
+    """Return the plain value of a value; of a symbol, for the examples of the trace with all turns of loops."""
+    symbol = bottom(x)
+    plain = symbol.level.asked_for(symbol)[0] if type(symbol) is Symbol else symbol
+    return np.float64(plain) if type(plain) is float and x is not symbol and not x.level.weak else plain
+
+
+def code_of(f):
+    """Return the code of a function, that of the user's where it is called with some arguments."""
+    while isinstance(f, partial | Wrapper):
+        f = f.f if isinstance(f, Wrapper) else f.args[0] if f.args and callable(f.args[0]) else f.func
+    return getattr(f, "__code__", f)
+
+
+def has_loop(program: Program) -> bool:
+    """Return whether there is a loop in a program that ends by a test."""
+    functions = [operation.fn for operation in program.operations]
+    return any(getattr(fn, "live", None) is not None or any(map(has_loop, getattr(fn, "bodies", {}).values())) for fn in functions)
