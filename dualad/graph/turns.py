@@ -376,7 +376,7 @@ def heads(tests, depth, goes_on, around=None):
 def loops_in_verbs(tests) -> bool:
     """Return whether a verb differentiates a function whose loops go round often."""
     places = Counter(test.visit[:2] for test in tests if test.visit is not None and test.visit.differentiated)
-    return max(places.values(), default=0) > LOOP_TURNS
+    return max(places.values(), default=0) > LOOP_TURNS + 1
 
 
 def step(one, other):

@@ -293,7 +293,7 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
             entry.failed += 1
             raise
         if new is not entry:
-            new.failed = entry.failed + (len(new.paths) <= len(entry.paths))
+            new.failed = entry.failed + (new.known <= entry.known)
             self.entries[call.key] = new
             self.guards = self.flat_guards = ()
         return new

@@ -41,7 +41,21 @@ class Entry:
     The program has one more output, `left`, where it leads to a path that is not known.
     """
 
-    __slots__ = ("below", "checks", "compiled", "count", "deep", "failed", "guard", "integers", "left", "paths", "structures", "watch")
+    __slots__ = (
+        "below",
+        "checks",
+        "compiled",
+        "count",
+        "deep",
+        "failed",
+        "guard",
+        "integers",
+        "known",
+        "left",
+        "paths",
+        "structures",
+        "watch",
+    )
 
     def __init__(self, compiled, watch, paths, count, checks, integers, below):
         self.compiled, self.watch, self.paths, self.checks, self.guard = compiled, watch, paths, checks, MISS
@@ -52,6 +66,7 @@ class Entry:
         self.left = len(compiled.program.outputs) > leaves + self.several
         self.deep = self.left and any(len(path.tests) > NESTED_TESTS for path in paths)  # it may go on where it has left
         self.integers = integers  # see `Trace`
+        self.known = len(paths) + (below.known if below else 0)
         self.below = below  # see `Below`; None where no loop asks for that, False where it cannot be
         self.failed = 0  # paths that could not be traced
 
@@ -123,7 +138,9 @@ def traced_twice(jitted, call, examples, known, below):
     drawn = Drawn(watch.generators)
     with Unheard() as out, below or nullcontext():
         first, structure = traced(jitted.f, call, backend == "numpy", examples, integers, below)
-        while below and below.learns():
+        for _ in range(KEPT_VARIANTS if below else 0):
+            if not below.learns():
+                break
             first, structure = traced(jitted.f, call, backend == "numpy", examples, integers, below)
         drawn.check(jitted.__name__)
         if not watch.fresh():  # what the first call keeps for later ones is read by those
@@ -216,10 +233,11 @@ class Below:
     is known to take, and is one operation, whose derivatives are programs. So a loop in it is a loop in them, too."""
 
     def __init__(self, exact):
-        self.exact, self.loops = exact, False
+        self.exact = exact
         self.met: dict[Hashable, list] = {}  # by function and kinds, the arguments with which it took a new path
         self.integers: dict[Hashable, dict] = {}  # see `Trace`
         self.counts: dict[Hashable, int] = {}
+        self.made: dict[tuple, Compiled] = {}  # by paths
         self.known = 0
 
     def __enter__(self):
@@ -227,6 +245,11 @@ class Below:
 
     def __exit__(self, *exception):
         INSTEAD.remove(self.instead)
+
+    @property
+    def loops(self):
+        """Whether there is a loop in them that ends by a test."""
+        return any(has_loop(compiled.program) for compiled in self.made.values())
 
     @property
     def count(self):
@@ -253,15 +276,14 @@ class Below:
         new, structure = self.path(made, examples, integers)
         if new.tests and all(new.truths != path.truths for path in paths):
             met.append(examples)
-            if sum(map(len, self.met.values())) > KEPT_VARIANTS:
-                raise TraceError("jit: functions that verbs differentiate take too many paths")
-        paths.append(new)
-        same = alike(list({tuple(path.truths): path for path in paths}.values()))
-        if same is None:
-            raise TraceError("jit: a function that a verb differentiates returns results of several types")
-        program, self.counts[key] = counted(same)
-        self.loops = self.loops or has_loop(program)
-        outs = list(Compiled(program, "numpy", getattr(f, "__name__", "function"))(*values))
+        paths = list({tuple(path.truths): path for path in (*paths, new)}.values())
+        same = tuple((*path.truths, *path.program.key()) for path in paths)
+        if same not in self.made:
+            if (together := alike(paths)) is None:
+                raise TraceError("jit: a function that a verb differentiates returns results of several types")
+            program, self.counts[key] = counted(together)
+            self.made[same] = Compiled(program, "numpy", getattr(f, "__name__", "function"))
+        outs = list(self.made[same](*values))
         if len(outs) > structure.num_leaves:
             left = outs.pop()
             left.level.line = new.tests[-1].line
@@ -295,9 +317,8 @@ def bottom(x):
 
 def example(x):
     """Return the plain value of a value; of a symbol, for the examples of the trace with all turns of loops."""
-    symbol = bottom(x)
-    plain = symbol.level.asked_for(symbol)[0] if type(symbol) is Symbol else symbol
-    return np.float64(plain) if type(plain) is float and x is not symbol and not x.level.weak else plain
+    x = bottom(x)
+    return x.level.asked_for(x)[0] if type(x) is Symbol else x
 
 
 def code_of(f):
