@@ -123,7 +123,7 @@ def trace(jitted, call, examples=None, known=None):
     entry = traced_twice(jitted, call, examples, known, below)
     if below is None and entry is not known and loops_in_verbs(entry.paths[-1].tests) and not (entry.loud or entry.checks.reason):
         with suppress(Exception):
-            return traced_twice(jitted, call, examples, None, Below(jitted.backend != "llvm"))
+            return traced_twice(jitted, call, examples, None, Below())
         entry.below = False
     return entry
 
@@ -137,22 +137,22 @@ def traced_twice(jitted, call, examples, known, below):
     watch, integers = Watch(*read), {} if known is None else known.integers
     drawn = Drawn(watch.generators)
     with Unheard() as out, below or nullcontext():
-        first, structure = traced(jitted.f, call, backend == "numpy", examples, integers, below)
+        first, structure = traced(jitted.f, call, examples, integers, below)
         for _ in range(KEPT_VARIANTS if below else 0):
             if not below.learns():
                 break
-            first, structure = traced(jitted.f, call, backend == "numpy", examples, integers, below)
+            first, structure = traced(jitted.f, call, examples, integers, below)
         drawn.check(jitted.__name__)
         if not watch.fresh():  # what the first call keeps for later ones is read by those
             watch = Watch(*read)
         with Clocks() as clocks:
-            second, other = traced(jitted.f, call, backend == "numpy", examples, integers, below)
+            second, other = traced(jitted.f, call, examples, integers, below)
         effect = ("it writes outside" if watch.settle() else None) or clocks.effect
         clocks.check(jitted.__name__)
         compare(first, second, structure == other, jitted.__name__)
         if clocks.elsewhere:
             clocks.wait()
-            third, other = traced(jitted.f, call, backend == "numpy", examples, integers, below)
+            third, other = traced(jitted.f, call, examples, integers, below)
             compare(first, third, structure == other, jitted.__name__)
         if below and (first.loud or effect or not below.loops):
             raise TraceError("jit: a verb differentiates a function that is not one operation")
@@ -177,23 +177,22 @@ def traced_twice(jitted, call, examples, known, below):
     return Entry(compiled, watch, paths, count + (below.count if below else 0), checks, integers, below)
 
 
-def traced(f, call, exact, examples=None, integers=None, below=None) -> tuple[Path, Any]:
+def traced(f, call, examples=None, integers=None, below=None) -> tuple[Path, Any]:
     """Return the path of a function, for the values of a call or for others, and the structure of its result.
 
     With the `integers` that other paths have met it may be one of several.
     """
     examples = call.examples() if examples is None else examples
     try:
-        return traced_once(f, call, exact, lambda f, tracing: f, examples, integers, below)
+        return traced_once(f, call, lambda f, tracing: f, examples, integers, below)
     except TraceError as error:
         if not error.indexed:
             raise
-        return traced_once(
-            f, call, exact, with_symbols, examples, integers, below
-        )  # arrays may be indexed by traced integers, and math called
+        # arrays may be indexed by traced integers, and math called
+        return traced_once(f, call, with_symbols, examples, integers, below)
 
 
-def traced_once(f, call, exact, prepared, examples, integers, below) -> tuple[Path, Any]:
+def traced_once(f, call, prepared, examples, integers, below) -> tuple[Path, Any]:
     """Return the path of ``prepared(f, tracing)``, and the structure of its result."""
     with Trace(integers is not None, integers) as tracing:
         tracing.below = below
@@ -232,8 +231,7 @@ class Below:
     """What stands for the functions that verbs differentiate in a trace: each is traced below the level of the verb, on all paths that it
     is known to take, and is one operation, whose derivatives are programs. So a loop in it is a loop in them, too."""
 
-    def __init__(self, exact):
-        self.exact = exact
+    def __init__(self):
         self.met: dict[Hashable, list] = {}  # by function and kinds, the arguments with which it took a new path
         self.integers: dict[Hashable, dict] = {}  # see `Trace`
         self.counts: dict[Hashable, int] = {}
@@ -301,7 +299,7 @@ class Below:
             return f(*args)
 
         call = SimpleNamespace(arguments=lambda values: (values, {}))
-        path, structure = traced(of_values, call, self.exact, examples, integers, self)
+        path, structure = traced(of_values, call, examples, integers, self)
         if path.loud or any(states.changed() for states in before):
             raise TraceError("jit: a function that a verb differentiates does more than return a result")
         return path, structure
