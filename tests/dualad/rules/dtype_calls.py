@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import optree
 from samples import CONSTANTS, SAMPLES, Sample
 
 from checkpoint import vjp
@@ -150,8 +151,8 @@ def check(call):
         assert got.dtype == expected.dtype or expected.dtype.kind not in "fc", f"{call}: tangent of {got.dtype}, value of {expected.dtype}"
     if not all(out.dtype.kind in "fc" for out in values):
         return "constant"
-    seeds = [weights(out) for out in values]
-    (g,) = pull(structured(plain, seeds))
+    seeds = [np.asarray(tangent(out)) for out in values]
+    (g,) = pull(optree.tree_unflatten(optree.tree_structure(plain), seeds))
     g = np.asarray(g)
     assert g.shape == np.shape(x) and g.dtype == np.asarray(x).dtype, f"{call}: cotangent {g.dtype}{g.shape}"
     together(call, f, x, v, tangents)
@@ -204,25 +205,8 @@ def numeric(tree):
     )
 
 
-def weights(out):
-    return np.asarray(tangent(np.asarray(out)))[...]
-
-
 def arrays(tree):
     return [np.asarray(leaf) for leaf in flatten_output(tree, "test")[0]]
-
-
-def structured(tree, leaves):
-    """Leaves in the structure of a result."""
-    left = iter(leaves)
-
-    def rebuilt(part):
-        if isinstance(part, tuple | list):
-            parts = [rebuilt(p) for p in part]
-            return type(part)(parts) if type(part) in (tuple, list) else type(part)(*parts)
-        return next(left)
-
-    return rebuilt(tree)
 
 
 def same(a, b):

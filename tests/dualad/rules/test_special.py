@@ -42,7 +42,7 @@ def compared(fn, args, order):
 
     value, expected = jvp(f, tuple(free), tuple(free))[0], f(*free)
     for a, b in zip(*(part if isinstance(part, tuple) else (part,) for part in (value, expected)), strict=True):
-        assert a.dtype == b.dtype and np.array_equal(a, b)
+        assert a.dtype == b.dtype and a.tobytes() == b.tobytes()
     check_derivatives(f, *free, order=order, vjp=vjp)
 
 

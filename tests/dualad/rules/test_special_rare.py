@@ -6,12 +6,12 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from test_special import compared
 
-from checkpoint import grad, vjp
-from dualad import derivative, jvp
+from checkpoint import grad
+from dualad import derivative
 from dualad.rules import ROWS
 from dualad.rules.kinds import Refused
-from dualad.testing import check_derivatives
 from dualad.verbs.coverage import special_ufuncs, treatment
 
 sp = pytest.importorskip("scipy.special")
@@ -65,17 +65,8 @@ def test_against_differences(name):
     if fn is None:
         pytest.skip("this SciPy has it not")
     for point in SAMPLES[name]:
-        moving = [np.array([x]) for x in point if not isinstance(x, tuple)]
-
-        def f(*leaves, point=point):
-            left = iter(leaves)
-            return fn(*(x[0] if isinstance(x, tuple) else next(left) for x in point))
-
-        for one, other in zip(
-            *(x if isinstance(x, tuple) else (x,) for x in (jvp(f, tuple(moving), tuple(moving))[0], f(*moving))), strict=True
-        ):
-            assert one.tobytes() == other.tobytes()
-        check_derivatives(f, *moving, order=1 if name in FIRST_ORDER else 2, vjp=vjp)
+        args = [x if isinstance(x, tuple) else np.array([x]) for x in point]
+        compared(fn, args, order=1 if name in FIRST_ORDER else 2)
 
 
 def test_what_has_no_derivative_is_refused_by_name():

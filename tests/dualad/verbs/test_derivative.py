@@ -11,6 +11,7 @@ import optree
 import pytest
 
 import dualad
+from checkpoint import grad
 from dualad import derivative, jvp, value_and_derivative
 
 Point = namedtuple("Point", "x y")
@@ -246,7 +247,9 @@ def test_ordinary_python_inside():
 
 def test_stop_gradient():
     assert derivative(lambda x: x * dualad.stop_gradient(x))(3.0) == 3.0
-    assert derivative(lambda x: dualad.stop_gradient({"a": [x, "text"]})["a"][0] * x)(3.0) == 3.0
+    for verb in (derivative, grad):
+        assert verb(lambda x: dualad.stop_gradient({"a": [x, "text"]})["a"][0] * x)(3.0) == 3.0
+    np.testing.assert_array_equal(dualad.gradient(lambda x: np.sum(x * dualad.stop_gradient(x * x)))(np.arange(3.0)), [0.0, 1.0, 4.0])
 
     def f(x):
         y = dualad.stop_gradient(x)
@@ -255,6 +258,7 @@ def test_stop_gradient():
 
     assert dualad.jacobian(f)(np.array([2.0, 3.0])).tolist() == [[7.0, 0.0], [0.0, 3.0]]
     assert dualad.stop_gradient(5.0) == 5.0
+    dualad.stop_gradient(np.ones(2))[0] = 5.0  # a plain array stays the caller's
 
 
 @pytest.mark.parametrize(
