@@ -155,7 +155,9 @@ def optimised(text):
     machine = emitter(code_level(text))
     module = binding.parse_assembly(text)
     module.triple, module.data_layout = binding.get_process_triple(), str(machine.target_data)
-    tuning = binding.create_pipeline_tuning_options(speed_level=TUNING["long_level" if is_long(text) else "speed_level"])
+    long = is_long(text)
+    tuning = binding.create_pipeline_tuning_options(speed_level=TUNING["long_level" if long else "speed_level"])
+    tuning.loop_unrolling = tuning.loop_interleaving = not long
     tuning.loop_vectorization, tuning.slp_vectorization = TUNING["loop_vectorization"], TUNING["slp_vectorization"]
     builder = binding.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)

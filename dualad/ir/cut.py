@@ -20,7 +20,7 @@ __all__ = ["cut"]
 
 
 def cut(module: Module, longest: int) -> Module:
-    """Return a module in which functions of many more expressions and statements than `longest` call pieces of about that length."""
+    """Return a module in which functions of more expressions and statements than `longest` call pieces of about a quarter of that."""
     parts: list[Function | Table] = []
     for part in module.parts:
         parts += pieces(part, longest) if isinstance(part, Function) else [part]
@@ -63,16 +63,17 @@ def pieces(function: Function, longest: int) -> list[Function]:
         if isinstance(statement, Return):
             end.add(statement)
             continue
-        if parts[-1].length >= longest:
+        if parts[-1].length > longest // 4:
             parts.append(Piece(lengths))
         parts[-1].add(statement)
     if len(parts) == 1 or not is_steady(function, parts) or any(name in part.sets for part in parts for name in frame):
         return [function]
 
-    for k, part in enumerate(parts):
-        for view in [view for other in reversed(parts[:k]) for view in reversed(other.statements) if is_view(view)]:
-            if view.targets[0].name in part.mentions and view.targets[0].name not in part.sets:
-                part.add(view, 0)
+    views = [view for part in parts for view in part.statements if is_view(view)]
+    made_at = {view.targets[0].name: k for k, view in enumerate(views)}
+    for part in parts:
+        while missing := [made_at[name] for name in part.mentions if name in made_at and name not in part.sets]:
+            part.add(views[max(missing)], 0)
     first = {name: k for k, part in reversed([*enumerate(parts)]) for name in part.sets}  # that sets a variable
     last = {name: k for k, part in enumerate([*parts, end]) for name in part.mentions}  # that mentions it
     rooms = [one for part in parts for one in part.statements if isinstance(one, Room) and first[one.target.name] < last[one.target.name]]

@@ -86,8 +86,9 @@ CODE_CACHE_SURVEYS = 16
 ABANDONED_FILE_SECONDS = 3600.0
 #: lines of source that take half a minute to compile, at 0.5 ms a line: refused, with the way out
 SLOW_SOURCE_LINES = 50_000
-#: expressions of a function, beyond which it is cut into pieces of so many (the gradient of 300 array operations: 58 s and 378 MB off,
-#: 14 s and 183 MB)
+#: expressions of a function, beyond which it is cut into pieces of a quarter of so many, as emission takes time in proportion to the
+#: square (the gradient of 300 array operations: 58 s and 378 MB off, 14 s and 183 MB; of 3000 scalar ones: emission 1.8 s in pieces of
+#: 2000, 0.3)
 LONG_FUNCTION = 2000
 #: lines of LLVM code that the copies of a kernel may take; else they share a function (the same: 18 s off, 14; it runs as long)
 SHARED_LINES = 3000
@@ -100,8 +101,8 @@ CALLED_DEPTH = 8
 #: numbers that a function is given, from which it and its pieces read them from memory (a sum of 4000 numbers
 #: compiles in 11.3 s off, 2.2)
 FRAMED_ARGUMENTS = 100
-#: bytes of LLVM code that is optimised less (the same: 12.3 s off, 9.8; it runs as long) and emitted less (the gradient of a sum of
-#: 3000 numbers: emission 2.7 s off, 1.2)
+#: bytes of LLVM code that is optimised less (the gradient of 300 array operations: 12.3 s off, 9.8, and optimised in 2.9 s where loops
+#: are unrolled, 2.0 where not; it runs as long) and emitted less (the gradient of a sum of 3000 numbers: emission 2.7 s off, 1.2)
 LONG_CODE_BYTES = 1 << 20
 
 # --- loop nests -----------------------------------------------------------------------------------------------------------------------
