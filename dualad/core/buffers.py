@@ -89,15 +89,15 @@ class Buffer(np.ndarray):
 
     def __getitem__(self, index: Any) -> Any:
         if not stands(self):
-            return super().__getitem__(index)
+            return lifted_to(index, as_array(self))[index] if is_traced(index) else super().__getitem__(index)
         if view_of(self) is None and type(part := super().__getitem__(index)) is Buffer and stands(part):
             return part  # to be written through
         return value_of(self)[index]
 
     def __setitem__(self, index: Any, v: Any) -> None:
-        if self.dtype.kind not in "fc" or not (stands(self) or is_traced(v)):
+        if self.dtype.kind not in "fc" or not (stands(self) or is_traced(v) or is_traced(index)):
             return super().__setitem__(index, v)
-        traced = promoted(self, v)
+        traced = promoted(self, (v, index))
         if view_of(self) is None:
             self._root.vector[positions(self)[index]] = lift(v)
         else:

@@ -11,7 +11,7 @@ from ..core.traced import Traced
 from ..rules.reductions import defined
 from ..rules.statistics import inexact
 
-__all__ = ["contracted", "element", "in_one_axis", "is_integer", "place_of_extremum", "product", "quantile", "running"]
+__all__ = ["blank_like", "contracted", "element", "in_one_axis", "is_integer", "place_of_extremum", "product", "quantile", "running"]
 
 
 def is_integer(index):
@@ -60,6 +60,11 @@ def quantile(s, row, x, *args, axis=None, **options):
     s = inexact(s)
     found = np.where(np.any(np.isnan(s)), np.nan, of_numbers(np.reshape(s.cleaned(np.nan), (-1,)), *args, **options))[()]
     return found if row.fn is np.median else defined(found, s.shape[0], f"{row.name} of no elements")
+
+
+def blank_like(s, row, x, *args):
+    """Return an array of a shape that is given, as the full array's level has them."""
+    return row.fn(s.primal, *args)
 
 
 def in_one_axis(s, row, x, shape=(-1,), **options):

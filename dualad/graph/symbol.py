@@ -14,6 +14,7 @@ import sys
 
 import numpy as np
 
+from ..core.conversions import check_result
 from ..core.dispatch import array, highest, holds_traced
 from ..core.levels import Owner, shared_view, version_of
 from ..core.traced import Traced
@@ -51,6 +52,8 @@ class Symbol(Traced):
             index, _ = with_masks(args[2], trace)
             args = (*args[:2], index if type(args[2]) is tuple else index[0], *args[3:])
         result = trace.record(row.fn, row.call, args, kwargs)
+        if trace.objects is not None:
+            check_result(row, result, trace)
         if row.views(args) and type(args[0]) is Symbol and type(result) is Symbol and shows_memory(result.payload, args[0].payload):
             result.alias = shared_view(args[0], args[0].alias, row.viewed, tuple(args[1:]), kwargs)
         return result

@@ -447,7 +447,7 @@ elementwise(clamp,      clamp_inside, clamp_low, clamp_high)  # 1 inside and at 
 explicit(blank,         lambda t, ans, x, *options: None, lambda g, ans, x, *options: None, cheap=True, moves=True, batch=natural,
          blocks="blank_like", buffer=True, lower="zeros")
 explicit(zeros_of_shape, lambda t, ans, x, *options: None, lambda g, ans, x, *options: None, cheap=True, moves=True, blocks="blank_filled",
-         buffer=True, lower="zeros")
+         buffer=True, lower="zeros", selected="blank_like")
 composite(np.where,       where)
 composite(np.clip,        clip)
 composite(np.interp,      interp, with_numpy_value=True)

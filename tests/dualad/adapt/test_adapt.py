@@ -41,6 +41,13 @@ def contiguous(x): return np.sum(np.ascontiguousarray(x[::-1]) * np.asfortranarr
 def checked(x): return np.sum(np.asarray_chkfinite(x) ** 2)
 def filled(x): return np.sum(np.full((2, 2), x[0]) ** 2)
 def partially(x): return np.sum(as_floats(x) ** 2)
+def masked(x):
+    y = np.ones(len(x))
+    y[x <= 0.1 * x[2]] = 0.0
+    m = np.logical_and(x > 0.1, x < 0.9)
+    y[m] = 1.0 - 2.0 * ((x[m] - 0.1) / 0.5) ** 2
+    y[x > 0.9] *= 0.5
+    return np.sum(y * x)
 def mathematical(x): return sine(x[0]) * m.pow(x[1], 2) + exp(math.hypot(x[0], x[2]))
 def mathematical_too(x): return math.remainder(x[0] * 9.0, x[2]) + math.dist(x, [0.0, 1.0, 2.0])
 def complex_math(x):
@@ -87,7 +94,7 @@ vectorized = np.vectorize(math.sin)
 """
 FUNCTIONS = [
     "by_default", "checked", "complex_math", "contiguous", "copied", "deep", "door", "dtypes", "filled", "imported", "is_a_number",
-    "listed", "looped", "mathematical", "mathematical_too", "methodical", "partially", "pythonic", "through_a_closure", "typed",
+    "listed", "looped", "masked", "mathematical", "mathematical_too", "methodical", "partially", "pythonic", "through_a_closure", "typed",
 ]  # fmt: skip
 X = np.array([0.3, -0.7, 1.1])
 

@@ -104,6 +104,14 @@ def test_refused(name):
             jit(f, backend="numpy")(x)
 
 
+def test_imaginary_parts_of_object_arrays_are_refused():
+    """They were zero: NumPy answers for object arrays itself."""
+    with pytest.raises(
+        TypeError, match=r"traced number becomes complex, and traced numbers were put into an object array before \(in <lambda>"
+    ):
+        jit(lambda x: (np.mean([x, x], axis=0) * (1.0 + 0.5j)).imag)(X)
+
+
 #: right by Python's or NumPy's own semantics, though the loops have 64 bits and no exceptions
 RIGHT = {
     "large argument": (lambda k: k * 3, 1 << 63),
