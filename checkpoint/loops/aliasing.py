@@ -27,7 +27,9 @@ class Aliases:
 
     def __init__(self, path: Callable[[int], str], leaves: Sequence[Any], others: Sequence[Any]) -> None:
         self.path, self.index = path, 0
-        self.watching = len(leaves) > 1 or any(memory_of(other) is not None for other in others)
+        self.watching = len(leaves) > 1
+        for other in others:
+            self.watching = self.watching or (type(other) is not float and memory_of(other) is not None)
         self.groups: Groups = ()
 
     def before(self, k: int) -> Groups:

@@ -267,9 +267,12 @@ def run_spec(spec: StepSpec, loop: Loop) -> Any:
         if other is not None:
             return other.results(run_spec(other.spec, loop._replace(until=other.until)))
     tape = top.level if type(top) is Var else None
-    if tape is not None and all(leaf.node is None for leaf in spec.traced if type(leaf) is Var and leaf.level is tape):
-        return of_constants(spec, tape, loop)
     if tape is not None:
+        active = False
+        for leaf in spec.traced:
+            active = active or (type(leaf) is Var and leaf.level is tape and leaf.node is not None)
+        if not active:
+            return of_constants(spec, tape, loop)
         tape.check()
         if tapes > 1:
             raise TypeError(

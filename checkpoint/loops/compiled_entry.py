@@ -409,7 +409,9 @@ class CompiledEntry(ChainEntry):
         shares = stepper.duals(gs, [given.state[i] for i in self.spec.floating])
         if given.active:
             shares += stepper.duals(sums, [given.params[i] for i in given.active])
-        return shares + join_tangents(reversal.e, stepper.all_splits(len(given.active_inputs), rows=True))
+        if given.active_inputs:
+            shares += join_tangents(reversal.e, stepper.all_splits(len(given.active_inputs), rows=True))
+        return shares
 
     def begin(self, reversal: Reversal, g: list[Any]) -> Any:
         """Make the arrays of a reverse sweep; return those of the cotangents and of the sums."""

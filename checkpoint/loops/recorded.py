@@ -131,7 +131,7 @@ class EagerEntry(ChainEntry):
         if not (k or self.tried) and self.first:
             self.try_first(x)
         if k == self.traced_step or (self.first and self.leaks):
-            return self.record_step(k, x)[0]
+            return self.make_traced(k, x)[0]
         handed: list[Any] = []
         if aliases.watching and aliases.before(k):
             handed = aliases.guard(k, spec.flatten(x))
@@ -269,20 +269,25 @@ class EagerEntry(ChainEntry):
 
     def record_step(self, k: int, x: Any) -> tuple[Any, StepPullback]:
         """Evaluate step k as `advance` does, and return x_{k+1} with the pullback of the step."""
-        spec, leaves = self.spec, self.spec.flatten(x)
         try:
-            if not (k or self.tried) and self.first:
-                self.try_first(x)
-            recorded, final, out = self.record(k, leaves, first=True)
+            final, recorded, leaves = self.make_traced(k, x)
         except Exception as error:
             self.explain(k, x, error)
             raise
+        return final, StepPullback(self, k, recorded, Snapshot(k, leaves, self.exact))
+
+    def make_traced(self, k: int, x: Any) -> tuple[Any, Recorded, list[Any]]:
+        """Evaluate step k on traced values; return x_{k+1}, what was recorded, and the leaves of x_k."""
+        spec, leaves = self.spec, self.spec.flatten(x)
+        if not (k or self.tried) and self.first:
+            self.try_first(x)
+        recorded, final, out = self.record(k, leaves, first=True)
         state = spec.tree(self.values(final, recorded[0]))
         self.before.compare(k + 1, final, self.path)
         if spec.outputs and k == self.outs.length:
             parts, structure = optree.tree_flatten(out)
             self.put_out(k, optree.tree_unflatten(structure, self.values(parts, recorded[0])))
-        return copy_state(state), StepPullback(self, k, recorded, Snapshot(k, leaves, self.exact))
+        return copy_state(state), recorded, leaves
 
     # --- the reverse sweep --------------------------------------------------------------------------------------------------
 

@@ -84,11 +84,9 @@ class MemorySession(PackedSession):
 
     def __init__(self, copy: Callable[[Any], Any], slots: int | None, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
         super().__init__()
-        self._copy, self._pack, self._unpack = copy, pack, unpack
+        self.copy = copy  # type: ignore[method-assign, assignment]
+        self._pack, self._unpack = pack, unpack
         self._slots = slots
-
-    def copy(self, state: Any) -> Any:
-        return self._copy(state)
 
     def _put(self, index: int, state: Any) -> int:
         if self._slots is not None and len(self) >= self._slots:

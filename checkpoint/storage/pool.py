@@ -8,6 +8,7 @@ import struct
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import optree
@@ -20,6 +21,9 @@ from .storage import Session
 __all__ = ["PackedSession", "PackedStates", "slot_bytes"]
 
 NUMBER = optree.tree_structure(0.0, none_is_leaf=True)  # type: ignore[arg-type]
+
+
+pattern_of = lru_cache(POOL_PATTERNS)(Pattern)  # it takes longer to make than a small state to save
 
 
 class _Rows:
@@ -93,7 +97,7 @@ class PackedStates:
 
     def get(self, index: int) -> tuple[optree.PyTreeSpec, list[Any]] | None:
         """The structure and the leaves of a state; None if it is not there."""
-        found = self._find(index)
+        found = self.find(index)
         if found is None:
             return None
         _, rows, slot = found
@@ -101,7 +105,7 @@ class PackedStates:
 
     def remove(self, index: int) -> int | None:
         """Free a state; return the bytes of its leaves, or None if it is not there."""
-        found = self._find(index)
+        found = self.find(index)
         if found is None:
             return None
         i, rows, slot = found
@@ -115,14 +119,14 @@ class PackedStates:
 
     def data_bytes(self, index: int) -> int | None:
         """Bytes of the leaves of a state; None if it is not there."""
-        found = self._find(index)
+        found = self.find(index)
         return None if found is None else found[1].pattern.nbytes
 
     def batch(self, indices: Iterable[int]) -> list[tuple[Pattern, optree.PyTreeSpec, list[int], bytes]]:
         """States that are there, copied: for each pattern, their indices and their rows one behind the other."""
         found: dict[int, tuple[list[int], list[memoryview]]] = {}
         for index in indices:
-            _, rows, slot = self._find(index)  # type: ignore[misc]  # it is there
+            _, rows, slot = self.find(index)  # type: ignore[misc]  # it is there
             group = found.setdefault(rows.number, ([], []))
             group[0].append(index)
             group[1].append(rows.bytes(slot))
@@ -139,9 +143,9 @@ class PackedStates:
         return len(self._indices)
 
     def __contains__(self, index: object) -> bool:
-        return self._find(index) is not None  # type: ignore[arg-type]
+        return self.find(index) is not None  # type: ignore[arg-type]
 
-    def _find(self, index: int) -> tuple[int, _Rows, int] | None:
+    def find(self, index: int) -> tuple[int, _Rows, int] | None:
         """The position of a state in the lists, its rows and its slot there; None if it is not there."""
         indices = self._indices
         if not indices:
@@ -159,7 +163,7 @@ class PackedStates:
         long = any(kind is int or len(value or "") > PACKED_BYTES for kind, dtype, value in key if dtype is None)
         if long or len(self._rows) >= POOL_PATTERNS:
             return None
-        pattern, rows = Pattern(key), None
+        pattern, rows = pattern_of(key), None
         if pattern.size <= self._largest and all(dtype is None or dtype.itemsize for _, dtype, _ in key):
             rows = _Rows(pattern, structure, len(self._numbered), tuple(map(type, leaves)))
             self._numbered.append(rows)
@@ -195,7 +199,7 @@ class PackedSession(Session):
         """Free what keeps a state that is not packed."""
 
     def save(self, index: int, state: Any) -> None:
-        if index in self._pool or index in self._large:
+        if self._pool.find(index) is not None or index in self._large:
             raise ValueError(f"{self.name}: state {index} is saved already; drop it before saving it again")
         self._bytes += self._put(index, state)
         self.saves += 1

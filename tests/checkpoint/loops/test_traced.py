@@ -125,13 +125,6 @@ def test_steps_that_are_unrolled_make_no_object_arrays():
         np.testing.assert_allclose(jit(grad(f))(x), grad(f)(x), rtol=1e-13)
 
 
-def test_a_predicate_may_ask_for_traced_values():
-    f = lambda x: chain(lambda k, x: 0.5 * x, x, until=lambda k, x: x < 0.1)
-    fast = jit(f)
-    for x in (1.0, 0.3, 2.0, 0.01):
-        assert fast(x) == f(x)
-
-
 def test_tangents_alone_are_traced():
     f = lambda v: jvp(lambda x: np.sum(chain(lambda k, x: x + 0.1 * np.sin(x), x, steps=7) ** 2), (np.arange(3.0),), (v,))[1]
     for g in (f, grad(f)):

@@ -126,25 +126,6 @@ def test_a_full_disk(room, tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("phase", ["step", "pull"])
-@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
-def test_an_exception_leaves_nothing(phase, error, tmp_path):
-    def failing_step(k, x):
-        if k == 15:
-            raise error
-        return step(k, x)
-
-    def failing_pull(k, x, g):
-        if k == 7:
-            raise error
-        return pull(k, x, g)
-
-    steps = (failing_step, pull) if phase == "step" else (step, failing_pull)
-    with pytest.raises(error):
-        reverse(*steps, X0, np.cos(GRID), steps=23, storage=Disk(tmp_path))
-    assert os.listdir(tmp_path) == []
-
-
 def test_two_sweeps_in_two_threads_share_a_folder(tmp_path):
     results = []
     storage = Disk(tmp_path)

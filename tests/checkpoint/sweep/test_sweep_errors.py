@@ -10,7 +10,7 @@ from scripted import Script
 
 from checkpoint.schedules import CTZ, Revolve, StoreAll
 from checkpoint.schedules.actions import Advance, Load, Record, Reverse, Save
-from checkpoint.storage import Memory
+from checkpoint.storage import Disk, Memory
 from checkpoint.storage.memory import MemorySession
 from checkpoint.sweep import Sweep, reverse
 from checkpoint.sweep.stats import Stats
@@ -56,10 +56,10 @@ def failing(function, at, error, after=0):
     return wrapped
 
 
+@pytest.mark.parametrize("storage", [lambda folder: Memory(), Disk], ids=["memory", "disk"])
 @pytest.mark.parametrize("error", [ZeroDivisionError("here"), KeyboardInterrupt()], ids=["error", "interrupt"])
 @every_schedule
-def test_an_exception_frees_everything(schedule, error):
-    SESSIONS.clear()
+def test_an_exception_frees_everything(schedule, error, storage, tmp_path):
     cases = [
         (failing(third, 7, error), third_pull),
         (failing(third, 19, error), third_pull),  # the last step, made by the driver
@@ -67,10 +67,10 @@ def test_an_exception_frees_everything(schedule, error):
         (third, failing(third_pull, 19, error)),
     ]
     for step, pull in cases:
-        sweep = Sweep(step, 1.0, steps=20, schedule=schedule, storage=Spy())
+        sweep = Sweep(step, np.ones(1000), steps=20, schedule=schedule, storage=storage(tmp_path))
         with pytest.raises(type(error)):
             sweep.backward(pull, 1.0)
-    assert len(SESSIONS) == 4 and all(len(session) == 0 for session in SESSIONS)
+        assert len(sweep._session) == 0 and list(tmp_path.iterdir()) == []
 
 
 def test_an_exception_in_a_replay_frees_everything():
