@@ -32,7 +32,6 @@ __all__ = [
     "pseudo_huber_parts",
     "rgamma_slope",
     "share",
-    "sine_integral",
     "zeta_difference",
 ]
 

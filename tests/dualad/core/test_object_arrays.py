@@ -186,10 +186,7 @@ def test_what_numpy_cannot_do_on_objects_raises(f):
         jvp(lambda x: f(np.array([x[0], x[1]])), (V,), (V,))
 
 
-def test_asarray_of_a_traced_array():
-    np.testing.assert_allclose(jvp(lambda x: np.asarray(x)[0] * 2.0, (V,), (V,))[1], 1.0)
-    with pytest.raises(TypeError, match="drop the dtype"):
-        jvp(lambda x: np.asarray(x, dtype=float), (V,), (V,))
+def test_asarray_of_a_complex_array():
     with pytest.raises(TypeError, match=r"a complex traced value cannot sit in an object array .*np\.stack"):
         jvp(lambda z: np.asarray(z), (V + 1j,), (V + 1j,))
 

@@ -7,7 +7,6 @@ import copy
 import dataclasses
 import functools
 import numbers
-import warnings
 
 import numpy as np
 import optree
@@ -168,15 +167,6 @@ def test_numba_does_not_compile_for_the_value(value):
             verb(lambda x: np.sum(square(x)))(value)
         assert "dualad.primitive" in "".join(caught.value.__notes__)
     assert not square.signatures
-
-
-def test_matrices_are_refused_by_name():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PendingDeprecationWarning)
-        M = np.matrix(np.eye(2))
-    for verb in (gradient, grad):
-        with pytest.raises(TypeError, match=r"np\.asarray"):
-            verb(lambda x: np.sum(M * x))(np.ones(2))
 
 
 def test_pullbacks_of_rules_see_directions():

@@ -164,13 +164,13 @@ def test_zero_dimensional_arrays():
         y[()] = y * 2
         return y
 
-    for x in (np.array(1.5),):
-        value, tangent = jvp(f, (x,), (np.array(1.0),))
-        assert (value, tangent) == (7.5, 8.0)
-        assert np.shape(value) == np.shape(tangent) == ()
-        assert gradient(f)(x) == 8.0 and grad(f)(x) == 8.0
-    assert jvp(lambda x: x[()], (np.array(1.5),), (1.0,)) == (1.5, 1.0)
-    assert jvp(lambda x: x[None], (np.array(1.5),), (2.0,))[1].tolist() == [2.0]
+    x = np.array(1.5)
+    value, tangent = jvp(f, (x,), (np.array(1.0),))
+    assert (value, tangent) == (7.5, 8.0)
+    assert np.shape(value) == np.shape(tangent) == ()
+    assert gradient(f)(x) == 8.0 and grad(f)(x) == 8.0
+    assert jvp(lambda x: x[()], (x,), (1.0,)) == (1.5, 1.0)
+    assert jvp(lambda x: x[None], (x,), (2.0,))[1].tolist() == [2.0]
 
 
 def test_scalars_are_immutable():

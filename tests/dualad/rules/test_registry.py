@@ -123,18 +123,3 @@ def test_structured_arrays_are_refused():
 
     with pytest.raises(TypeError, match=r"structured_to_unstructured has no derivative: it is defined on structured arrays"):
         jvp(recfunctions.structured_to_unstructured, (np.ones(3),), (np.ones(3),))
-
-
-def test_array_api_names():
-    x = np.arange(6.0).reshape(2, 3) + 1.0
-    for fn in (
-        lambda x: np.permute_dims(x, (1, 0)),
-        np.matrix_transpose,
-        lambda x: np.concat([x, x]),
-        lambda x: np.pow(x, 2.0),
-        np.acosh,
-        np.linalg.vector_norm,
-        np.linalg.svdvals,
-        *([lambda x: np.cumulative_sum(x, axis=1), lambda x: np.unstack(x)[0]] if hasattr(np, "unstack") else []),
-    ):
-        assert np.array_equal(jvp(fn, (x,), (x,))[0], fn(x))

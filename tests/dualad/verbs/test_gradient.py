@@ -131,12 +131,3 @@ def test_evaluations_are_counted():
     calls.clear()
     gradient(lambda x: calls.append(1) or np.sum(x))(np.ones(5))
     assert len(calls) == 1
-
-
-def test_a_learned_circle():
-    """Gradient descent on a plain Python function of scalars."""
-    loss = lambda p: (p[0] ** 2 + p[1] ** 2 - 4.0) ** 2
-    p = np.array([1.0, 0.5])
-    for _ in range(200):
-        p = p - 0.02 * gradient(loss)(p)
-    assert np.hypot(*p) == pytest.approx(2.0, abs=1e-6)
