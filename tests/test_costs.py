@@ -21,7 +21,6 @@ EXCEPTIONS = {
     ("dualad/rules/special_parts.py", "SHIFT"): "where an approximation's range begins",
     ("checkpoint/storage/codec.py", "FORMAT"): "the format's version",
     ("checkpoint/storage/codec.py", "INTEGERS"): "the format's integers",
-    ("dualad/ir/to_python.py", "COMPARISON"): "how tightly Python's operators bind",
     ("dualad/codegen/trusted.py", "MOST_LINKS"): "the platform's limit (ELOOP)",
     ("checkpoint/ode/search.py", "MIN_FACTOR"): "SciPy's, whose steps are to be found",
     ("checkpoint/storage/digests.py", "PART"): "part of the format: another one gives other digests",
