@@ -17,7 +17,6 @@ from ..core.dispatch import highest
 from ..core.levels import Handle
 from ..core.traced import Traced
 from ..graph.symbol import Symbol
-from ..rules.indexing import number
 from .impure import ELSEWHERE
 from .watch import mentioned
 
@@ -72,21 +71,12 @@ def with_symbols(f, tracing):
     return Outside(instead, tables=True)(f)
 
 
-NARROW = "efbBhHiIlLqQ"  # dtypes whose numbers `math` converts to doubles
-
-
 def of_numbers(fn):
-    """Return what stands for a function of `math`: of traced numbers it gives traced numbers of Python."""
-
-    def call(*args):
-        out = ours(*(number(x) if isinstance(x, Traced) and x.dtype.char in NARROW else x for x in args))
-        return number(out) if isinstance(out, Traced) and out.dtype.kind == "f" else out
-
-    from ..core.standins import look_up, stand_in  # and the functions of adapted code
+    """Return what stands for a function of `math`, as in adapted code."""
+    from ..core.standins import look_up, stand_in
 
     look_up()
-    ours = stand_in(fn)
-    return fn if ours is fn else call
+    return stand_in(fn)
 
 
 def closed_over(functions, kept=()):

@@ -176,7 +176,7 @@ def surrounded(out, x, pad_width, constant_values=0):
 
 
 @lowers
-def zeros(out, *rest, **options):
+def zeros(out, x, *rest, **options):
     return fill(out.dtype.type(0), out.shape, out.dtype)
 
 
@@ -457,7 +457,7 @@ def scattered(out, g, index, like):
     if basic:
         return placed(base, g, index)
     *maps, shape = gather_maps(out.shape, index)
-    return Node(Scatter(base, broadcast(converted(g, out.dtype), shape), tuple(maps), True), out.shape, out.dtype)
+    return Node(Scatter(base, broadcast(converted(as_node(g), out.dtype), shape), tuple(maps), True), out.shape, out.dtype)
 
 
 @lowers

@@ -47,6 +47,7 @@ constant(np.digitize, lower="digitize")
 constant(*named(np, "diag_indices_from tril_indices_from triu_indices_from common_type einsum_path"), metadata=True)
 constant(np.min_scalar_type, called="its result is no array of numbers")
 constant(np.linalg.matrix_rank, raises=True)
+constant(np.unravel_index, np.ravel_multi_index, called="it checks bounds")
 
 refused("what is read from a file again is a constant. Save plain values: dualad.primal(x)",
         *named(np, "save savez savez_compressed savetxt"))
@@ -54,5 +55,5 @@ refused("it is defined on strings", *named(np._core.umath, TEXT))
 refused("it is defined on dates: pass plain dates",
         *named(np, "busday_count busday_offset is_busday datetime_as_string"))
 refused("it is defined on integers and bits: pass plain integers (dualad.primal(x).astype(int))",
-        *named(np, "packbits unpackbits ravel_multi_index unravel_index"))
+        *named(np, "packbits unpackbits"))
 # fmt: on

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..support.callers import handles
-from .cotangents import level_of_symbol
+from .cotangents import is_symbolic, level_of_symbol
+from .indexing import number
 from .reductions import defined
 from .scipy.entering import by_body
 
@@ -85,30 +86,40 @@ BODIES: dict[str, Callable] = {
 }
 
 
-def raising(body: Callable, name: str) -> Callable:
-    """Return a body that raises in compiled code, too, where the function does and its caller handles the error."""
+NARROW = "efbBhHiIlLqQ"  # dtypes whose numbers `math` converts to doubles
+
+
+def compiled(body: Callable, name: str) -> Callable:
+    """Return a body that is of numbers of Python in compiled code, too, and raises there where the caller handles the error."""
 
     @wraps(body)
-    def checked(*args: Any, **kwargs: Any) -> Any:
+    def of_numbers(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = tuple(map(double, args)), {key: double(x) for key, x in kwargs.items()}
         out = body(*args, **kwargs)
-        last = getattr(level_of_symbol(out), "outermost", None)
-        if last is None or out.dtype.kind != "f" or not handles(sys._getframe(1), last):
+        level = level_of_symbol(out)
+        if level is None or out.dtype.kind != "f":
             return out
-        return defined(out, is_value(out, args), f"{name}: domain or range error")
+        if hasattr(level, "outermost") and handles(sys._getframe(1), level.outermost):
+            out = defined(out, is_value(out, (*args, *kwargs.values())), f"{name}: domain or range error")
+        return number(out)
 
-    return checked
+    return of_numbers
+
+
+def double(x: Any) -> Any:
+    return number(x) if is_symbolic(x) and x.dtype.char in NARROW else x
 
 
 def is_value(out: Any, args: tuple) -> Any:
     """Return whether a function gives a number, rather than NaN or infinity of arguments that are neither."""
     fine = np.isfinite(out)
-    for x in args:
+    for x in (x for x in args if x is not None):
         fine = fine | np.isnan(x) | (np.isinf(x) & np.isinf(out))
     return fine
 
 
 FUNCTIONS = {
-    name: by_body(getattr(math, name), raising(body, f"math.{name}"), f"math.{name}")
+    name: by_body(getattr(math, name), compiled(body, f"math.{name}"), f"math.{name}")
     for name, body in BODIES.items()
     if hasattr(math, name)
 }

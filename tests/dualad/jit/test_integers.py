@@ -28,6 +28,7 @@ FUNCTIONS = {
     "again": lambda x, n: (x * int(n) if x[0] > 0.0 else x) * int(n),
     "repeated": lambda x, n: x * sum([1.0, 2.0] * n) + sum(int(n) * (x[0],)) + len(n * [0]),
     "a shift, an axis and a place": lambda x, n: np.roll(x, n) * x[[n % 2, 0]] + np.cumsum(np.outer(x, x), axis=n % 2)[0],
+    "two places of one": lambda x, n: x * np.outer(x, x)[np.unravel_index(np.argmax(np.outer(x, -x)) + 0 * n, (2, 2))],
     "truth": lambda x, n: x * [2.0, 3.0][int(x[0] > 0.5)],
 }
 X = np.array([0.2, 1.4])
