@@ -55,7 +55,6 @@ class Source:
     nests : how many loop nests there are.
     additions : about how many additions it all takes.
     in_python : what Python is called for, and why.
-    returned : the nodes of the numbers that the only function returns; None where functions store what they compute.
     joined : whether one function calls those of all steps.
     """
 
@@ -67,7 +66,6 @@ class Source:
     nests: int
     additions: float
     in_python: list[str]
-    returned: list[Node] | None
     joined: bool
 
     @cached_property
@@ -77,17 +75,12 @@ class Source:
 
 
 def emit(
-    plan: Plan,
-    others: Mapping[type, Callable] = MappingProxyType({}),
-    prefix: str = "",
-    returns: bool = False,
-    joins: bool = False,
-    depth: int = 0,
+    plan: Plan, others: Mapping[type, Callable] = MappingProxyType({}), prefix: str = "", joins: bool = False, depth: int = 0
 ) -> Source:
     """Return the module of a plan; `others` say how steps that are no parts are emitted, by their form: what is called has no entry.
 
-    The names of functions begin with `prefix`; one that is alone, and computes numbers from numbers, `returns` them if it is told to. Where
-    nothing is called, a function that `joins` them calls all in their order, and is the only part.
+    The names of functions begin with `prefix`. Where nothing is called, a function that `joins` them calls all in their order, and is the
+    only part.
     """
     buffers = Names(plan)
     functions: dict[int, Function] = {}
@@ -108,8 +101,7 @@ def emit(
     needed.update(memory_of(node) for node in plan.outputs)
     for function in functions.values():
         needed.update(function.used)
-    returns = returns and [type(step) for step in plan.steps] == [Part]
-    module = Module(tuple(part for function in functions.values() for part in function.finished(needed, returns)))
+    module = Module(tuple(part for function in functions.values() for part in function.finished(needed)))
     parts = {k: function.parameters for k, function in functions.items()}
     if len(functions) == len(plan.steps):
         buffers.share(list(parts.values()), set(map(memory_of, plan.outputs)))
@@ -127,6 +119,5 @@ def emit(
         nests=sum(function.loops_emitted for function in functions.values()),
         additions=additions(plan.outputs) + sum(function.additions for function in functions.values()),
         in_python=list(dict.fromkeys(call for function in functions.values() for call in function.in_python)),
-        returned=functions[0].returned if returns else None,
         joined=joined,
     )

@@ -72,7 +72,7 @@ class Unit:
         self.added = [i for i, node in nodes.items() if node.shape and adds(made, node)]
         made.adding.update(nodes[i] for i in self.added)
         self.plan = in_blocks(made) if blocks else made
-        self.source = emit(self.plan, STEPS, prefix, returns=True, depth=depth)
+        self.source = emit(self.plan, STEPS, prefix, depth=depth)
         self.module = self.source.module
         for k, step in enumerate(self.plan.steps):
             if k not in self.source.parts:
@@ -103,13 +103,9 @@ class Unit:
             else:
                 rest.append((target, node, value))
         statements: list[Statement] = []
-        returned = self.source.returned or ()
-        results = tuple(Var(f"{self.prefix}{self.source.names[node]}", node.dtype.name) for node in returned)
-        names.update(zip(map(self.source.names.__getitem__, returned), results, strict=True))
         for k, function in self.source.parts.items():
-            given = tuple(self.argument(node, names, inputs) for node in function if node not in returned)
-            call = Call(self.source.functions[k], given, tuple(result.dtype for result in results) or None)
-            statements.append(Assign(results, (call,)) if results else Do(call))
+            given = tuple(self.argument(node, names, inputs) for node in function)
+            statements.append(Do(Call(self.source.functions[k], given, None)))
         seen = [(target, self.seen(node, value, names, inputs)) for target, node, value in rest]
         statements += [Fill(target, x) for (target, x), (*_, value) in zip(seen, rest, strict=True) if value.shape]
         numbers = [pair for pair, (*_, value) in zip(seen, rest, strict=True) if not value.shape]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import nodes as ir
-from ..ir.nodes import ArrayType, Assign, Call, Fill, For, If, Load, Reshape, Return, Room, Store, Table, Var, number
+from ..ir.nodes import ArrayType, Assign, Call, Fill, For, If, Load, Reshape, Room, Store, Table, Var, number
 from ..ir.values import arithmetic_dtype, op
 from ..loops.forms import Buffer, Made, Node, NoLoopForm, Reduce, Scatter
 from ..loops.fuse import Nest, Plan, memory_of
@@ -89,7 +89,6 @@ class Function:
         self.loops_emitted = 0
         self.additions = 0.0  # of the turns of a loop
         self.parameters: list[Node] = []
-        self.returned: list[Node] | None = None
         self.in_python: list[str] = []  # what Python is called for, and why
         self.blocks: int | None = None  # how many the nest has
 
@@ -392,22 +391,13 @@ class Function:
 
     # --- the function -------------------------------------------------------------------------------------------------------------
 
-    def finished(self, needed, returns):
-        """Return the function and what stands before it; of straight code only those elements are stored that are read from memory.
-
-        One that computes numbers from numbers may return them instead, so that they stay in registers.
-        """
+    def finished(self, needed):
+        """Return the function and what stands before it; of straight code only those elements are stored that are read from memory."""
         statements = [statement for statement in self.statements if not isinstance(statement, tuple) or statement[0] in needed]
         self.used.update((statement[0], None) for statement in statements if isinstance(statement, tuple))
         self.parameters = sorted(self.used, key=lambda node: parameter_order(self.buffers.variable(node).name))
-        values = {statement[0]: statement[2] for statement in statements if isinstance(statement, tuple)}
-        results = [node for node in self.parameters if self.buffers.variable(node).name[0] in "yw"]
-        if returns and not any(node.shape for node in self.parameters) and all(node in values for node in results):
-            self.returned = results
-            statements = [statement for statement in statements if not isinstance(statement, tuple)]
-            statements.append(Return(tuple(values[node] for node in results)))
         body = [Store(self.buffer(s[0]), *s[1:]) if isinstance(s, tuple) else s for s in statements]
-        parameters = [self.buffers.variable(node) for node in self.parameters if self.returned is None or node not in self.returned]
+        parameters = list(map(self.buffers.variable, self.parameters))
         made, inlined = [*self.before, *self.tables], not is_called(self.depth)
         if self.blocks is not None:
             made.append(ir.Function(f"{self.title}_block", (*parameters, BLOCK), tuple(body), inlined))

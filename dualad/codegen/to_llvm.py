@@ -61,7 +61,7 @@ def kernel(name: str, dtypes: tuple[str, ...]) -> Function:
     order = tuple(node for node in made if id(node) in needed and node not in parameters)
     variables = tuple(Var(f"t{k}", str(node.dtype)) for k, node in enumerate(order))
     first = (Assign(variables, order),) if order else ()
-    return Function(name, parameters, (*first, Return((variables[-1] if order else result,))), inlined=True)
+    return Function(name, parameters, (*first, Return(variables[-1] if order else result)), inlined=True)
 
 
 def computed_always(node):
@@ -217,8 +217,7 @@ class Translation(Writer):
         super().__init__(unit)
         self.name, self.function, self.own = f"f{len(unit.made)}_{function.name}", function, own
         self.result = "void"
-        self.dtype = ""  # of the only result
-        self.returns: list[str] = []  # the dtypes of several
+        self.dtype = ""  # of what it returns
         self.lane: dict[str, Number] = {}  # the last bits of the indices of loops that go in groups
         self.known: dict[int, Any] = {}  # the values of expressions of the statement
         self.given = ["ptr %status"]
@@ -278,8 +277,6 @@ class Translation(Writer):
 
     def do_Assign(self, node):
         values = [self.value(value) for value in node.values]
-        if len(values) == 1 and isinstance(values[0], list):
-            (values,) = values
         for target, value in zip(node.targets, values, strict=True):
             self.set(target, value)
 
@@ -362,23 +359,14 @@ class Translation(Writer):
         self.say(f"call void @{self.module.inner_loop(node)}({', '.join(map(str, ['ptr %status', *pointers, *bounds]))})")
 
     def do_Return(self, node):
-        values = [self.value(value) for value in node.values]
-        if len(values) == 1:
-            self.result, self.dtype = values[0].type, values[0].dtype
-            self.say(f"ret {values[0]}")
-        elif values:
-            self.returns = [value.dtype for value in values]
-            self.result, text = f"{{ {', '.join(value.type for value in values)} }}", "undef"
-            for k, value in enumerate(values):
-                text = self.let(f"insertvalue {self.result} {text}, {value}, {k}")
-            self.say(f"ret {self.result} {text}")
-        else:
-            self.say("ret void")
+        value = self.value(node.value)
+        self.result, self.dtype = value.type, value.dtype
+        self.say(f"ret {value}")
 
     # --- expressions ------------------------------------------------------------------------------------------------------------
 
     def value(self, node):
-        """Return the value of an expression, which is computed once in a statement: a `Number`, an `Array`, a list of them."""
+        """Return the value of an expression, which is computed once in a statement: a `Number` or an `Array`."""
         if id(node) not in self.known:
             self.known[id(node)] = getattr(self, f"of_{type(node).__name__}")(node)
         return self.known[id(node)]
@@ -487,8 +475,5 @@ class Translation(Writer):
         call = f"call {function.result} @{function.name}({', '.join(given)})"
         if function.result == "void":
             self.say(call)
-            return []
-        text = self.let(call)
-        if function.returns:
-            return [Number(dtype, self.let(f"extractvalue {function.result} {text}, {k}")) for k, dtype in enumerate(function.returns)]
-        return Number(function.dtype, text)
+            return None
+        return Number(function.dtype, self.let(call))

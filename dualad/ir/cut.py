@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, TypeGuard
 
 from .frame import is_taken
-from .nodes import ArrayType, Assign, Call, Do, Function, Load, Module, Return, Room, Statement, Store, Table, Var, number
+from .nodes import ArrayType, Assign, Call, Do, Function, Load, Module, Room, Statement, Store, Table, Var, number
 from .values import arithmetic_dtype
 from .walk import names, walked
 
@@ -30,7 +29,7 @@ def cut(module: Module, longest: int) -> Module:
 class Piece:
     """Statements of a function, the variables that they mention, and which of these they set; `taken` is the length of what sets others."""
 
-    def __init__(self, taken: Mapping[str, int] = MappingProxyType({})):
+    def __init__(self, taken: Mapping[str, int]):
         self.taken = taken
         self.statements: list[Statement] = []
         self.length = 0
@@ -56,12 +55,9 @@ def pieces(function: Function, longest: int) -> list[Function]:
         return [function]
     frame = {statement.targets[0].name: statement for statement in function.body if is_taken(statement)}
     lengths = {name: sum(1 for _ in walked(statement)) for name, statement in frame.items()}
-    parts, end = [Piece(lengths)], Piece()
+    parts = [Piece(lengths)]
     for statement in function.body:
         if is_taken(statement):
-            continue
-        if isinstance(statement, Return):
-            end.add(statement)
             continue
         if parts[-1].length > longest // 4:
             parts.append(Piece(lengths))
@@ -75,7 +71,7 @@ def pieces(function: Function, longest: int) -> list[Function]:
         while missing := [made_at[name] for name in part.mentions if name in made_at and name not in part.sets]:
             part.add(views[max(missing)], 0)
     first = {name: k for k, part in reversed([*enumerate(parts)]) for name in part.sets}  # that sets a variable
-    last = {name: k for k, part in enumerate([*parts, end]) for name in part.mentions}  # that mentions it
+    last = {name: k for k, part in enumerate(parts) for name in part.mentions}  # that mentions it
     rooms = [one for part in parts for one in part.statements if isinstance(one, Room) and first[one.target.name] < last[one.target.name]]
     across = {
         name: var
@@ -100,9 +96,7 @@ def pieces(function: Function, longest: int) -> list[Function]:
         given = tuple(var for var in (*function.parameters, *(room.target for room in rooms)) if var.name in mentions)
         made.append(Function(f"{function.name}_{k}", given, body))
         calls.append(Do(Call(made[-1].name, given, None)))
-    read = [Assign((across[name],), (homes[name],)) for name in end.mentions if name in homes]
-    body = (*taken(frame, end), *rooms, *calls, *read, *end.statements)
-    return [*made, Function(function.name, function.parameters, body, inlined=function.inlined)]
+    return [*made, Function(function.name, function.parameters, (*rooms, *calls), inlined=function.inlined)]
 
 
 def taken(frame: dict[str, Assign], piece: Piece) -> list[Assign]:

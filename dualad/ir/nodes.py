@@ -80,14 +80,11 @@ class Cast:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """A function of the module, a kernel or a function of the C library of numbers and arrays, by name; the dtype of its result.
-
-    One of several results has a tuple of dtypes, and stands on the right of an `Assign` alone.
-    """
+    """A function of the module, a kernel or a function of the C library of numbers and arrays, by name; the dtype of its result."""
 
     function: str
     args: tuple[Expression, ...]
-    dtype: str | tuple[str, ...] | None
+    dtype: str | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,7 +160,7 @@ class Assign:
     """Variables set to values, all at once; `line` is the user's, as ``(file, number)``."""
 
     targets: tuple[Var, ...]
-    values: tuple[Expression, ...]  # a single call gives several
+    values: tuple[Expression, ...]
     line: tuple[str, int] | None = None
 
 
@@ -239,9 +236,9 @@ class Do:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Return:
-    """The end of a function, with its results."""
+    """The end of a kernel, with its result; functions of a module have none."""
 
-    values: tuple[Expression, ...] = ()
+    value: Expression
 
 
 @dataclass(frozen=True, slots=True, eq=False)

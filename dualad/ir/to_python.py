@@ -20,7 +20,6 @@ from .nodes import (
     Load,
     Op,
     Reshape,
-    Return,
     Room,
     Row,
     Store,
@@ -129,11 +128,8 @@ def lines_of(statements, indent: str = "") -> list[str]:
 
 
 def assign(node, inner):
-    targets = listed(node.targets)
-    if len(node.targets) == 1 and isinstance(node.values[0].dtype, tuple):
-        targets += ","
     comment = f"  # {os.path.basename(node.line[0])}:{node.line[1]}" if node.line is not None else ""
-    return f"{targets} = {listed(node.values)}{comment}"
+    return f"{listed(node.targets)} = {listed(node.values)}{comment}"
 
 
 def room(node, inner):
@@ -183,7 +179,6 @@ WRITTEN = {
     If: branch,
     Do: do,
     CallLoop: call_loop,
-    Return: lambda node, inner: f"return {listed(node.values)}{',' * (len(node.values) == 1)}".rstrip(),
 }
 
 

@@ -134,7 +134,7 @@ def wrapped(fn: Callable, *nodes: Expression) -> Expression:
     return unwrapped(fn(*map(Value, nodes)))
 
 
-def call(function: str, *args: Any, dtype: str | tuple[str, ...] | None) -> Value:
+def call(function: str, *args: Any, dtype: str | None) -> Value:
     """Return the call of a function by name."""
     return Value(Call(function, tuple(map(unwrapped, args)), dtype))
 

@@ -88,7 +88,6 @@ class Check:
         self.rows: dict[str, tuple[int, ...]] = {}  # of tables, by the variable
         self.places: dict[str, Place] = {}
         self.lanes: dict[str, int] = {}  # of the loops around, by the index
-        self.results: tuple[str, ...] = ()
         self.memories: dict[str, Memory] = {}
         for var in function.parameters:
             self.types[var.name] = var.type
@@ -116,11 +115,7 @@ class Check:
             getattr(self, f"do_{type(statement).__name__}")(statement)
 
     def do_Assign(self, node):
-        if len(node.values) == 1 and isinstance(node.values[0].dtype, tuple):
-            self.value(node.values[0])
-            found = [(dtype, None, None) for dtype in node.values[0].dtype]
-        else:
-            found = [(kind_of(value), self.value(value), self.range(value)) for value in node.values]
+        found = [(kind_of(value), self.value(value), self.range(value)) for value in node.values]
         self.require(len(found) == len(node.targets), f"{len(node.targets)} variables are set to {len(found)} values")
         for target, (kind, place, reach) in zip(node.targets, found, strict=True):
             self.declare(target, kind)
@@ -224,11 +219,6 @@ class Check:
             self.read(place, True)
         for place in places[count:]:
             self.store(place, True)
-
-    def do_Return(self, node):
-        for value in node.values:
-            self.number(value)
-        self.results = tuple(arithmetic_dtype(value.dtype) for value in node.values)
 
     # --- memory -----------------------------------------------------------------------------------------------------------------
 
@@ -372,8 +362,7 @@ class Check:
                 mask = callee.memories[name].mask
                 alike = mask is not None and place.known and mask.shape == place.mask.shape
                 self.store(place, alike, mask if alike else True)
-        found = node.dtype if isinstance(node.dtype, tuple) else () if node.dtype is None else (node.dtype,)
-        self.require(tuple(map(arithmetic_dtype, found)) == callee.results, f"{node.function} returns {callee.results}, not {node.dtype}")
+        self.require(node.dtype is None, f"{node.function} returns nothing, not {node.dtype}")
 
     # --- ranges -----------------------------------------------------------------------------------------------------------------
 

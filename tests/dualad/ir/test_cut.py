@@ -12,7 +12,7 @@ from loop_examples import EXAMPLES
 from dualad.codegen.emit import emit, text_of
 from dualad.codegen.fragments import STEPS
 from dualad.ir.cut import cut
-from dualad.ir.nodes import ArrayType, Assign, Do, For, Function, Load, Module, Return, Room, Row, Store, Var, number
+from dualad.ir.nodes import ArrayType, Assign, Do, For, Function, Load, Module, Room, Row, Store, Var, number
 from dualad.ir.values import op
 from dualad.ir.verify import verify
 from dualad.loops.fuse import plan
@@ -22,7 +22,7 @@ I, T = Var("i", "int64"), Var("t", "float64")
 
 
 def both(module, name, longest):
-    """Return what a function leaves in its arguments and returns, whole and in pieces, and the number of pieces."""
+    """Return what a function leaves in its arguments, whole and in pieces, and the number of pieces."""
     pieces = cut(module, longest)
     verify(pieces)
     outs = []
@@ -30,13 +30,13 @@ def both(module, name, longest):
         rng = np.random.default_rng(1)
         given = [filled(parameter.type, rng) for parameter in one.function(name).parameters]
         with np.errstate(all="ignore"):
-            outs.append((python_of(text_of(one))[name](*given), given))
+            python_of(text_of(one))[name](*given)
+        outs.append(given)
     return *outs, len(pieces.parts) - len(module.parts)
 
 
 def check(module, name, longest):
-    (found, arrays), (expected, others), pieces = both(module, name, longest)
-    np.testing.assert_array_equal(found, expected)
+    arrays, others, pieces = both(module, name, longest)
     for x, y in zip(arrays, others, strict=True):
         np.testing.assert_array_equal(x, y)
     return pieces
@@ -54,7 +54,7 @@ def test_programs_in_straight_code(name):
     assert sum(check(source.module, part, 50) for part in source.functions.values()) >= 10
 
 
-def test_numbers_rooms_views_and_results_are_there_in_later_pieces():
+def test_numbers_rooms_and_views_are_there_in_later_pieces():
     parts, row, total = Var("parts", X.type), Var("row", ArrayType("float64", (2,))), Var("total", "float64")
     body = (
         Assign((T,), (Load(X, (number(0),)),)),
@@ -65,13 +65,13 @@ def test_numbers_rooms_views_and_results_are_there_in_later_pieces():
         For(I, number(0), number(4), (Assign((total,), (op("add", total, Load(parts, (I,))),)), Store(Y, (I,), total))),
         Assign((T,), (op("add", T, total),)),
         Store(Y, (number(0),), op("subtract", T, Load(row, (number(0),)))),
-        Return((T, total)),
+        Store(Y, (number(1),), op("multiply", T, total)),
     )
     module = Module((Function("part0", (X, Y), body),))
-    assert check(module, "part0", 1) == 8
+    assert check(module, "part0", 1) == 9
     last = cut(module, 1).parts[-1]
     assert [type(statement) for statement in last.body[:2]] == [Room, Room]
-    assert sum(isinstance(statement, Do) for statement in last.body) == 8
+    assert sum(isinstance(statement, Do) for statement in last.body) == 9
 
 
 @pytest.mark.parametrize(

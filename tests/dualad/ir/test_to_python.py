@@ -25,7 +25,6 @@ from dualad.ir.nodes import (
     Load,
     Module,
     Reshape,
-    Return,
     Room,
     Row,
     Store,
@@ -108,15 +107,14 @@ def test_a_module_runs():
             ForRows(row, table, number(1), flag, ()),
             Assign((r, w), (w, r)),
             If(unwrapped(Value(flag) > 0), (Store(r, (number(8),), number(5.0)),), (Store(w, (number(8),), number(6.0)),)),
-            Assign((a, c), (Call("twice", (flag,), ("int64", "int64")),)),
+            Assign((a, c), (unwrapped(2 * Value(flag)), number(3))),
             Store(out, (), unwrapped(Value(a) * Value(c)), adds=True),
             Do(Call("nothing", (x,), None)),
             Do(Call("added", (out,), None), 3),
         ),
     )
-    twice = Function("twice", (flag,), (Return((unwrapped(2 * Value(flag)), number(3))),))
     added = Function("added", (out, k), (plus(out, (), k),))
-    module = Module((Table("BOXES", ((0, 2), (5, 6))), twice, Function("nothing", (x,), ()), added, summed))
+    module = Module((Table("BOXES", ((0, 2), (5, 6))), Function("nothing", (x,), ()), added, summed))
     verify(module)
     text = module_text(module)
     assert "s[j & 3 if j < 8 else 4] = s[j & 3 if j < 8 else 4] + r[j]" in text
