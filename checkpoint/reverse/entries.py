@@ -16,7 +16,7 @@ from dualad.core.traced import Traced
 from dualad.forward.directions import Directions
 from dualad.forward.dual import vanishes
 from dualad.forward.operators import BASIC
-from dualad.rules.cotangents import is_complex, like_primal, shape_of, unbroadcast
+from dualad.rules.cotangents import FLOAT, is_complex, like_primal, shape_of, unbroadcast
 from dualad.rules.indexing import accumulated, is_traced, last_write_mask, locate, overwritten, reads_once, scatter, updated
 from dualad.rules.kinds import ROWS, Elementwise
 from dualad.rules.partials import ONE
@@ -247,6 +247,9 @@ class Pointwise(Evaluation):
             own = mine and i == last
             share, fresh = (g, own) if row.partials[i] is ONE else (row.multiply(i, g, ans, args, mine=own and type(g) is ndarray), True)
             mine = mine and share is not g
+            if type(share) is ndarray and share.dtype is FLOAT and (type(args[i]) is float or not args[i].shape):
+                adjoints.add(parent, float(np.add.reduce(share, None)), False)
+                continue
             whole, share = share, unbroadcast(share, args[i])
             adjoints.add(parent, share, fresh if share is whole else type(share) is ndarray and share.base is None)
 

@@ -1,4 +1,4 @@
-"""The shortest paths of Var: arithmetic of Python floats, compiled from the rows; arrays of one shape; indexing; sums.
+"""The shortest paths of Var: arithmetic of Python floats, compiled from the rows; arrays of one dtype, and with numbers; indexing; sums.
 
 Everything here could be left out: `Var._interpret` records the same derivatives, several times slower. The templates are
 filled with each row's partials, evaluated as the operation is recorded. What of a derivative is written here a second time is
@@ -41,38 +41,49 @@ def {method}(self, other):
             if kind is Var:
                 b = other.primal
                 j = other.node
-                if type(b) is float and i is not None and j is not None and other.level is tape:
+                if i is not None and j is not None and other.level is tape:
+                    if type(b) is float:
+                        try:
+                            v = a {symbol} b
+                            {guard}
+                            if type(i) is int and type(j) is int:
+                                {both_floats}
+                            {both_numbers}
+                        except ArithmeticError:
+                            pass
+                    elif (type(b) is ndarray and b.ndim and b.dtype is FLOAT
+                            and ((alias := other.alias) is None or alias.base.alias is None)):
+                        v = a {symbol} b
+                        {both_small_stretched}
+                        {both_stretched}
+            elif i is not None:
+                if kind is float or kind is int or kind is float64:
+                    b = float(other) if kind is float64 else other
                     try:
                         v = a {symbol} b
                         {guard}
-                        if type(i) is int and type(j) is int:
-                            {both_floats}
-                        {both_numbers}
+                        if type(i) is int:
+                            {left_float}
+                        {left_number}
                     except ArithmeticError:
                         pass
-            elif i is not None and (kind is float or kind is int or kind is float64):
-                b = float(other) if kind is float64 else other
-                try:
-                    v = a {symbol} b
-                    {guard}
-                    if type(i) is int:
-                        {left_float}
-                    {left_number}
-                except ArithmeticError:
-                    pass
+                elif kind is ndarray and other.ndim and other.dtype is FLOAT:
+                    v = a {symbol} other
+                    b = {left_frozen}
+                    {left_small_stretched}
+                    {left_stretched}
         elif type(a) is ndarray and i is not None and a.ndim and ((alias := self.alias) is None or alias.base.alias is None):
             if kind is Var:
                 b = other.primal
                 j = other.node
-                if (type(b) is ndarray and b.dtype == a.dtype and other.level is tape and j is not None
-                        and ((alias := other.alias) is None or alias.base.alias is None)):
+                if ((type(b) is ndarray and b.dtype == a.dtype or type(b) is float and a.dtype is FLOAT) and other.level is tape
+                        and j is not None and ((alias := other.alias) is None or alias.base.alias is None)):
                     v = a {symbol} b
-                    if b.shape == a.shape:
+                    if type(b) is ndarray and b.shape == a.shape:
                         if a.nbytes <= tape.small:
                             {both_small}
                         {both_array}
-                    if v.nbytes <= tape.small:
-                        {both_small_stretched}
+                    {both_small_stretched}
                     {both_stretched}
             elif kind is float or kind is int or kind is ndarray and other.dtype == a.dtype or kind is float64 and a.dtype is FLOAT:
                 v = a {symbol} other
@@ -81,8 +92,7 @@ def {method}(self, other):
                     if a.nbytes <= tape.small:
                         {left_small}
                     {left_array}
-                if v.nbytes <= tape.small:
-                    {left_small_stretched}
+                {left_small_stretched}
                 {left_stretched}
     return general(self, other)
 """
@@ -95,7 +105,9 @@ def {method}(self, other):
         b = self.primal
         j = self.node
         if type(b) is float:
-            if j is not None and (kind is float or kind is int or kind is float64):
+            if j is None:
+                pass
+            elif kind is float or kind is int or kind is float64:
                 a = float(other)
                 try:
                     v = a {symbol} b
@@ -105,6 +117,11 @@ def {method}(self, other):
                     {right_number}
                 except ArithmeticError:
                     pass
+            elif kind is ndarray and other.ndim and other.dtype is FLOAT:
+                v = other {symbol} b
+                a = {right_frozen}
+                {right_small_stretched}
+                {right_stretched}
         elif (type(b) is ndarray and j is not None and b.ndim and ((alias := self.alias) is None or alias.base.alias is None)
                 and (kind is float or kind is int or kind is ndarray and other.dtype == b.dtype or kind is float64 and b.dtype is FLOAT)):
             v = other {symbol} b
@@ -113,8 +130,7 @@ def {method}(self, other):
                 if b.nbytes <= tape.small:
                     {right_small}
                 {right_array}
-            if v.nbytes <= tape.small:
-                {right_small_stretched}
+            {right_small_stretched}
             {right_stretched}
     return general(self, other)
 """
@@ -205,7 +221,7 @@ def define_binary(name: str) -> None:
     }
     for which, active in {"both": (0, 1), "left": (0,), "right": (1,)}.items():
         texts[f"{which}_small"] = small_entry(row, *active)
-        texts[f"{which}_small_stretched"] = small_entry(row, *active, stretched=True)
+        texts[f"{which}_small_stretched"] = f"if v.nbytes <= tape.small: {small_entry(row, *active, stretched=True)}"
         texts[f"{which}_array"] = array_entry(row, *active, ans=ans)
         texts[f"{which}_stretched"] = array_entry(row, *active, ans=ans, stretched=True)
     space = {
@@ -253,8 +269,10 @@ def general_operator(row: Any, operate: Callable[..., Any], slow: Callable[..., 
 # --- arrays that were never written -----------------------------------------------------------------------------------------------
 
 
-def abstract(array: np.ndarray) -> Abstract:
-    """Return the Abstract of a plain array."""
+def abstract(array: Any) -> Any:
+    """Return the Abstract of a plain array; a float as it is."""
+    if type(array) is float:
+        return array
     like = new(Abstract)
     like.shape, like.dtype = array.shape, array.dtype
     return like
@@ -380,6 +398,8 @@ def array_ufunc(self: Var, ufunc: np.ufunc, method: str, *args: Any, **kwargs: A
     i = self.node
     if tape.plain and i is not None and method == "__call__" and not kwargs:
         a, row = self.primal, ROWS.get(ufunc)
+        if ufunc in REFLECTED_OF and args[1] is self and type(args[0]) is ndarray and args[0].dtype is FLOAT:
+            return getattr(self, REFLECTED_OF[ufunc])(args[0])
         if len(args) == 1:
             if row is None or not row.short:
                 pass
@@ -453,6 +473,7 @@ def dualad_apply(cls: type[Var], fn: Callable[..., Any], args: Any, kwargs: dict
 
 for name in SHORT:
     define_binary(name)
+REFLECTED_OF = {OPERATORS[name].fn: f"__r{name}__" for name in SHORT}  # by ufunc: what NumPy calls of an array and a variable
 METHODS = {"__neg__": negative, "__array_ufunc__": array_ufunc, "__array_function__": array_function, "__getitem__": get}
 for name, defined in (METHODS | {"__dualad_apply__": classmethod(dualad_apply)}).items():
     setattr(Var, name, defined)

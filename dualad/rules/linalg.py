@@ -455,6 +455,8 @@ def of_dotted(a, b):
 
 def log_slope(ans, a):
     """Return the derivative of log(det(a)) by the elements of a; NaN where a is singular."""
+    if type(a) is np.ndarray and a.ndim == 2 and ans[0]:
+        return np.linalg.inv(a).T
     singular = np.equal(ans[0], 0)[..., None, None]
     return np.where(singular, np.nan, mT(np.linalg.inv(np.where(singular, np.eye(shape_of(a)[-1], dtype=bool), a))))
 
@@ -466,7 +468,7 @@ def slogdet_jvp(t, ans, a):
 
 def slogdet_vjp(g, ans, a):
     weight = g[1] + 1j * np.imag(g[0] * ans[0]) if np.iscomplexobj(a) else g[1]
-    return np.expand_dims(weight, (-1, -2)) * log_slope(ans, a)
+    return (np.expand_dims(weight, (-1, -2)) if shape_of(weight) else weight) * log_slope(ans, a)
 
 
 # --- the table --------------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ OPERATIONS = {  # of arrays that the tape does not reference itself; the calls o
     "a join": (lambda x: np.hstack([M, x]), 63),
     "a sum along an axis": (lambda x: np.sum(x, axis=1, keepdims=True), 27),
     "a part": (lambda x: x[2:, None], 18),
+    "a product with a number": (lambda x: x[0, 0] * x, 38),
 }
 
 
@@ -58,6 +59,9 @@ def stretched(n):
         (lambda x, y: np.arctan(x * y) * (large > 0.0), (column, row)),
         (lambda x, y: (x + y) + y, (np.array(0.7), large)),
         (lambda x: x[:, np.int64(3)] + x[np.int64(0), :1], (large,)),
+        (lambda x, y: x ** (y / x) - y * x, (np.float64(2.0), large)),
+        (lambda x: (x - large) * (row / x) + (x + x) * column, (np.float64(0.7),)),
+        (lambda x: (np.sum(x) * row - np.sum(x * x)) / np.sum(x[0] * x), (column,)),
     ]
 
 
