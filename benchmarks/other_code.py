@@ -1,8 +1,9 @@
 """Other people's code: functions of packages from PyPI, unedited and adapted, differentiated in both modes against central differences.
 
-    pip install ahrs astropy chemicals colour-science control empyrical-reloaded filterpy fluids galpy geographiclib hmmlearn ht iapws \
-        lmfit magpylib metpy numdifftools numpy-financial psychrolib pvlib pyabel pyhf pykalman pymap3d pymoo pyportfolioopt \
-        pyquaternion quantecon ruptures scikit-learn scipy sgp4 skyfield statsmodels sympy thermo transforms3d trimesh uncertainties
+    pip install ahrs astropy chemicals colour-science control empyrical-reloaded fastdtw filterpy fluids galpy geographiclib hmmlearn ht \
+        hydroeval iapws lmfit magpylib metpy mibian navpy numdifftools numpy-financial numpy-groupies psychrolib pvlib pyabel pyhf \
+        pykalman pymap3d pymoo pyportfolioopt pyquaternion pyxsteam quantecon refet ruptures scikit-fuzzy scikit-learn scipy sgp4 \
+        similaritymeasures skyfield splines squaternion statsmodels sympy thermo transforms3d trimesh uncertainties
     python -m benchmarks.other_code [package ...] [--details]
 
 A line of the list, `other_code.txt`, is a call as a user writes it. Each float in it is an input, and so is each array of floats
@@ -16,7 +17,7 @@ wrong : a mode gives another number
 nan : a mode gives no finite number
 slow : a mode takes more than 20 s
 
-A package that is not installed is left out. Takes about eight minutes.
+A package that is not installed is left out. Takes about nine minutes.
 """
 
 from __future__ import annotations
