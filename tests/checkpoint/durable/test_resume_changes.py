@@ -288,51 +288,45 @@ pytestmark = [
 ]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-@pytest.mark.parametrize("schedule", [CTZ(), Revolve(3), StoreAll(), Periodic(5)], ids=repr)
-def test_a_pull_in_a_forked_child(tmp_path, schedule):
-    expected = grad(lambda x: np.sum(chain(plain, x, steps=60)))(X).tobytes()
-    _, pullback = vjp(lambda x: chain(plain, x, steps=60, schedule=schedule, storage=Disk(tmp_path)), X)
-    results = []
-    for _ in range(2):
-        read, write = os.pipe()
-        child = os.fork()
-        if not child:
-            try:
-                signal.alarm(60)
-                os.write(write, pullback(np.ones(2))[0].tobytes())
-            finally:
-                os._exit(0)
-        os.close(write)
-        with open(read, "rb") as pipe:
-            results.append(pipe.read())
-        os.waitpid(child, 0)
-    assert [*results, pullback(np.ones(2))[0].tobytes()] == [expected] * 3
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-def test_with_resume_a_forked_child_is_refused_and_the_parent_goes_on(folder):
-    _, pullback = vjp(lambda x: chain(plain, x, steps=60, storage=Disk(folder, resume=True, every=0)), X)
+def in_a_fork(pull):
+    """What a pull gives in a forked child: the bytes of its first result, or its error."""
     read, write = os.pipe()
     child = os.fork()
     if not child:
         try:
             signal.alarm(60)
-            pullback(np.ones(2))
+            os.write(write, pull()[0].tobytes())
         except RuntimeError as error:
             os.write(write, str(error).encode())
         finally:
             os._exit(0)
     os.close(write)
     with open(read, "rb") as pipe:
-        assert f"a fork of process {os.getpid()}, which owns the sweep" in pipe.read().decode()
+        said = pipe.read()
     os.waitpid(child, 0)
-    assert pullback(np.ones(2))[0].tobytes() == grad(lambda x: np.sum(chain(plain, x, steps=60)))(X).tobytes()
-    assert not folder.exists()
+    return said
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+
+
+@FORKS
+@pytest.mark.parametrize("schedule", [CTZ(), Revolve(3), StoreAll(), Periodic(5)], ids=repr)
+def test_pulls_in_forked_children(tmp_path, schedule):
+    """With resume the sweep is its process's own."""
+    expected = grad(lambda x: np.sum(chain(plain, x, steps=60)))(X).tobytes()
+    for storage in (Disk(tmp_path), Disk(tmp_path, resume=True, every=0)):
+        _, pullback = vjp(lambda x, storage=storage: chain(plain, x, steps=60, schedule=schedule, storage=storage), X)
+        pull = lambda pullback=pullback: pullback(np.ones(2))
+        said = [in_a_fork(pull) for _ in range(2)]
+        if storage.durable:
+            assert all(f"a fork of process {os.getpid()}, which owns the sweep" in each.decode() for each in said)
+        else:
+            assert said == [expected] * 2
+        assert pull()[0].tobytes() == expected and not (tmp_path.exists() and list(tmp_path.iterdir()))
+
+
+@FORKS
 def test_a_forked_worker_does_not_keep_the_lock(folder):
     """A process with a worker is killed; the worker lives on, and the same call goes on."""
     script = """

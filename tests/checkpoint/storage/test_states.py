@@ -47,26 +47,13 @@ def test_copies_are_independent():
     assert type(copied["pair"]) is Binary and copied["pair"].v == "label"
     assert copied["none"] is None and copied["int"] == 3 and copied["flag"] is True
     assert list(copied) == list(state)
-
-
-@pytest.mark.parametrize("leaf", [1.5, 3, True, None, "s", 2j, np.float32(1.5), np.float64(2), np.int8(3)])
-def test_scalars_stay_verbatim(leaf):
-    assert copy_state(leaf) is leaf
-    assert copy_state((leaf,))[0] is leaf
-
-
-def test_zero_dimensional_arrays_are_arrays():
-    x = np.array(2.0)
-    y = copy_state(x)
-    assert type(y) is np.ndarray and y is not x and y.shape == ()
-
-
-def test_subclasses_stay_what_they_are():
-    x = np.ma.masked_array([1.0, 2.0], [False, True])
-    y = copy_state(x)
-    assert type(y) is type(x) and y.mask.tolist() == [False, True]
-    x[0] = 9.0
-    assert y[0] == 1.0
+    mask, zero = np.ma.masked_array([1.0, 2.0], [False, True]), np.array(2.0)
+    copied = copy_state((mask, zero))
+    mask[0] = zero[()] = 9.0
+    assert type(copied[0]) is type(mask) and copied[0].mask.tolist() == [False, True] and copied[0][0] == 1.0
+    assert type(copied[1]) is np.ndarray and copied[1].shape == () and copied[1] == 2.0
+    for leaf in (1.5, 3, True, None, "s", 2j, np.float32(1.5), np.float64(2), np.int8(3)):
+        assert copy_state(leaf) is leaf is copy_state((leaf,))[0]
 
 
 class Foreign:

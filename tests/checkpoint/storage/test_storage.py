@@ -73,13 +73,8 @@ def test_counts(storage, session):
     session.clear()
     assert len(session) == 0 and session.nbytes() == 0
     assert (session.saves, session.loads, session.peak_states, session.peak_bytes) == (3, 1, 2, sum(sizes))
-
-
-def test_it_can_be_used_again_after_clear(session):
-    for value in (1.0, 2.0):
-        session.save(0, np.full(2, value))
-        assert session.load(0).tolist() == [value, value]
-        session.clear()
+    session.save(0, np.full(2, 3.0))
+    assert session.load(0).tolist() == [3.0, 3.0], "it can be used again"
 
 
 def test_sessions_do_not_meet(storage):
