@@ -63,6 +63,7 @@ class DurableJournal:
         self._cotangent: Any = None
         self._marks: list[Mark] = []  # of the process before, while they are of use
         self._found: Point | None = None  # of the process before
+        self._rows: dict[str, dict[int, list[Any]]] = {}  # of its steps, by sweeps, not yet decoded
         self._parts: list[Any] = []  # of its cotangent
         self._working: list[Any] = []  # its working state, if it had one
         self._rest: Remaining | None = None  # what was left to do
@@ -77,6 +78,8 @@ class DurableJournal:
         """Look for an earlier first sweep; if it is complete, return x_N, [x_{N-1}] unless that is saved, and N."""
         self._steps, self._now, self._compared, self._cotangent = steps, Point("first", steps=steps), None, None
         self._marks = self._session.begin(self._call | {"steps": steps})
+        taken = [sweep for sweep, take in self._restorers.items() if take is not None and self._marks]
+        self._rows = {sweep: self._session.log(sweep).read() for sweep in taken}
         self._find()
         found = self._found
         if found is None:
@@ -96,21 +99,24 @@ class DurableJournal:
         return final, [] if count - 1 in self._saved else [last], count
 
     def _find(self) -> None:
-        """The newest point that can be read back."""
+        """The newest point that can be read back, with all the rows that it counts on."""
         self._found = None
         for mark in [mark for mark in self._marks if mark.kind == "point"][::-1]:
             try:
                 text, *leaves = self._session.read(mark)
-                self._found = Point(**json.loads(text))
+                point = Point(**json.loads(text))
+                for sweep, rows in self._rows.items():
+                    if not rows.keys() >= set(point.done(sweep)):
+                        raise DamagedState(f"Disk: {self._session.log(sweep).path} has lost rows")
             except DamagedState as error:
                 warn(f"{error}; the sweep goes on from an earlier point, or begins again")
                 continue
             n = self._structure.num_leaves
-            count = 0 if self._found.position is None else n if self._found.sweep == "reverse" else len(leaves)
+            count = 0 if point.position is None else n if point.sweep == "reverse" else len(leaves)
             self._working = [self._structure.unflatten(leaves[i : i + n]) for i in range(0, count, max(n, 1))]
-            if self._found.position is not None and not n:
+            if point.position is not None and not n:
                 self._working = [self._initial] * 2
-            self._parts = leaves[count:]
+            self._found, self._parts = point, leaves[count:]
             return
 
     def _take_over(self, found: Point) -> None:
@@ -187,23 +193,17 @@ class DurableJournal:
                 raise ValueError(
                     f"Disk: {session.path} belongs to a reverse sweep from another cotangent of x_N; repeat the same call, or {ANEW}"
                 )
-            rows: dict[int, list[Any]] | None = {}
             if found.left < steps:
                 if found.left:
                     found_x = self._advanced(found.left - 1, found.left, working, found.position)
                     self._same(found.state, found_x, f"step {found.left - 1}", f"x_{found.left}")
                 self._same_first_pull(found, steps, seed, pull)
-                rows = self._reverse_rows(range(found.left, steps))
-            self._last = None
-            if rows is not None:
-                self._enter("reverse", range(found.left, steps), rows)
-                if found.left < steps:
-                    now.pulled, now.state, now.left = found.pulled, found.state, found.left
-                    seed = self._container.unflatten(self._kinds.decode(self._parts))
-                self._cotangent = seed
-                self._marks = []
-                return rest, seed, working
-            session.forget(self._saved)
+            self._enter("reverse", range(found.left, steps))
+            if found.left < steps:
+                now.pulled, now.state, now.left = found.pulled, found.state, found.left
+                seed = self._container.unflatten(self._kinds.decode(self._parts))
+            self._last, self._cotangent, self._marks = None, seed, []
+            return rest, seed, working
         self._enter("reverse", range(0))
         self._marks, session.point = [], 0
         self._cotangent = seed
@@ -306,37 +306,18 @@ class DurableJournal:
         self._session.note(self._now.steps or 0, self._ends)
         self._ends = []
 
-    def _reverse_rows(self, done: range) -> dict[int, list[Any]] | None:
-        if self._restorers.get("reverse") is None:
-            return {}
-        log = self._session.log("reverse")
-        rows = log.read()
-        if all(k in rows for k in done):
-            return {k: self._kinds.decode(rows[k]) for k in done}
-        warn(f"Disk: {log.path} has lost rows; the reverse sweep begins again")
-        return None
-
-    def _enter(self, sweep: str, done: range, rows: dict[int, list[Any]] | None = None) -> None:
-        """Hand over the rows that are done; those of the first sweep that are lost are made again."""
+    def _enter(self, sweep: str, done: range) -> None:
+        """Hand over the rows of the steps that are done."""
         self._now.sweep, compared, self._compared = sweep, self._compared or {}, None
-        take = self._restorers.get(sweep)
+        take, kept = self._restorers.get(sweep), self._rows.pop(sweep, {})
         if take is None:
             return
-        log = self._session.log(sweep)
         if not done:
-            log.clear()
-            take({})
-            return
-        if rows is None:
-            rows = {k: self._kinds.decode(row) for k, row in log.read().items()}
-        for k, found in compared.items():
-            if k in rows:
-                self._same(digest(rows[k], "resume: a row"), found, f"step {k}", "row, of outs or gradients by inputs,")
-        lost = next((k for k in done if k not in rows), None)
-        take({k: rows[k] for k in done if lost is None or k < lost})
-        if lost is not None:
-            warn(f"Disk: {log.path} has lost rows from {lost} on; the steps are made again")
-            self._advanced(lost, done.stop)
+            self._session.log(sweep).clear()
+        rows = {k: self._kinds.decode(kept[k]) for k in done}
+        for k in rows.keys() & compared.keys():
+            self._same(digest(rows[k], "resume: a row"), compared[k], f"step {k}", "row, of outs or gradients by inputs,")
+        take(rows)
 
     # ------------------------------------------------------------------------------------------------ making again
 

@@ -61,6 +61,12 @@ class Point:
     pulled: str = ""  # digest of the cotangent of x_{N-1}
     state: str = ""  # digest of x_left, from which the last pull started
 
+    def done(self, sweep: str) -> range:
+        """Return the steps of a sweep that were done then."""
+        if sweep == "reverse":
+            return range(self.left, self.steps or 0) if self.sweep == "reverse" else range(0)
+        return range((self.position if self.sweep == "first" else self.steps) or 0)
+
 
 class Named(dict[str, Any]):
     """A token of several parts, each of which is named where it differs."""

@@ -174,13 +174,6 @@ class DurableStates(DiskSession):
             return packed[0].unflatten(packed[1])
         return self._get(index, "read").read()
 
-    def forget(self, indices: list[int]) -> None:
-        """Count these states as saved, and no others: those of the end of the first sweep, some of which are gone by now."""
-        for index in set(self.indices()) - set(indices):
-            self.drop(index)
-        for index in set(indices) - set(self.indices()):
-            self._adopt(index, None, 0, True)
-
     def finish(self) -> None:
         """Remove all files: the sweep is done."""
         if self._folder is not None:
