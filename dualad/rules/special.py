@@ -17,6 +17,7 @@ from .special_parts import (
     beta_density,
     binom_first,
     binom_second,
+    by_modulus,
     ellipem1,
     gamma_density,
     half_turns_of_square,
@@ -51,7 +52,7 @@ def rule(name, *partials, **options):
         elementwise(fn, *partials, name=f"scipy.special.{name}", **options)
 
 
-def several(name, *partials, at=0):
+def several(name, *partials, at=0, singular=True):
     """Enter a function with several results: for each a partial ``(part, *args)`` by argument `at`, where ``part(i)`` is result i."""
     fn = getattr(sp, name, None)
     if fn is None:
@@ -62,7 +63,7 @@ def several(name, *partials, at=0):
         def by_argument(ans, *args, partial=partial):
             return partial(lambda i: parts[i](*args), *args)
 
-        elementwise(one, *(None,) * at, by_argument, singular=True, inner=result(name, i))
+        elementwise(one, *(None,) * at, by_argument, *(None,) * (fn.nin - at - 1), singular=singular, inner=result(name, i))
     composite(fn, lambda *args: tuple(one(*args) for one in parts), name=f"scipy.special.{name}")
 
 
@@ -196,17 +197,15 @@ def inv_boxcox_slope(u):
 
 
 def ellipk_partial(ans, m):
-    near = np.less(np.absolute(m), 0.25)
-    series = (math.pi / 8.0) * sp.hyp2f1(1.5, 1.5, 2.0, np.where(near, m, 0.0))
-    m = np.where(near, 0.5, m)
-    return np.where(near, series, (sp.ellipe(m) / (1.0 - m) - ans) / (2.0 * m))
+    return by_modulus(m, m, math.pi / 8.0, 1.5, lambda m: (sp.ellipe(m) / (1.0 - m) - ans) / (2.0 * m))
 
 
 def ellipe_partial(ans, m):
-    near = np.less(np.absolute(m), 0.25)
-    series = (-math.pi / 8.0) * sp.hyp2f1(0.5, 1.5, 2.0, np.where(near, m, 0.0))
-    m = np.where(near, 0.5, m)
-    return np.where(near, series, (ans - sp.ellipk(m)) / (2.0 * m))
+    return by_modulus(m, m, -math.pi / 8.0, 0.5, lambda m: (ans - sp.ellipk(m)) / (2.0 * m))
+
+
+def ellipkm1_partial(ans, p):
+    return by_modulus(p, 1.0 - p, -math.pi / 8.0, 1.5, lambda p: (ans - ellipem1(p) / p) / (2.0 * (1.0 - p)))
 
 
 def legendre_root(phi, m):
@@ -261,39 +260,21 @@ def pseudo_huber_r(ans, delta, r):
     return delta * cosine(r, delta, np.hypot(delta, r))
 
 
-def ellipkm1_partial(ans, p):
-    """Return the derivative of ellipk(1 - p) in p."""
-    m = 1.0 - p
-    near = np.less(np.absolute(m), 0.25)
-    series = (math.pi / 8.0) * sp.hyp2f1(1.5, 1.5, 2.0, np.where(near, m, 0.0))
-    away = np.where(near, 0.5, p)
-    return -np.where(near, series, (ellipem1(away) / away - np.where(near, 0.0, ans)) / (2.0 * (1.0 - away)))
-
-
-def even_series(x, coefficients, away):
-    """Return an even function with a removable singularity at 0 by the coefficients of its series in x**2 within 1."""
-    near = np.less(np.abs(x), 1.0)
-    return np.where(near, power_series(np.square(np.where(near, x, 0.0)), coefficients), away(np.where(near, 1.0, x)))
-
-
 SINE_OVER = [(-1.0) ** k / math.factorial(2 * k + 1) for k in range(11)]
 BEIP = [(-1.0) ** k * (4 * k + 2) * (4 * k + 1) / (math.factorial(2 * k + 1) ** 2 * 2.0 ** (4 * k + 2)) for k in range(8)]
 
 
 def sine_over(x):
-    return even_series(x, SINE_OVER, lambda x: np.sin(x) / x)
+    return near_zero(x, SINE_OVER, lambda x: np.sin(x) / x, 1.0, np.square)
 
 
 def sinh_over(x):
-    return even_series(x, np.abs(SINE_OVER).tolist(), lambda x: np.sinh(x) / x)
+    return near_zero(x, np.abs(SINE_OVER).tolist(), lambda x: np.sinh(x) / x, 1.0, np.square)
 
 
 def beip_partial(ans, x):
     """Return ber(x) - beip(x) / x (DLMF 10.61.3), by its series near 0 (10.65.1)."""
-    near = np.less(np.abs(x), 1.0)
-    square = np.square(np.where(near, x, 0.0))
-    away = np.where(near, 1.0, x)
-    return np.where(near, power_series(np.square(square), BEIP), sp.ber(away) - sp.beip(away) / away)
+    return near_zero(x, BEIP, lambda x: sp.ber(x) - sp.beip(x) / x, 1.0, lambda x: np.square(np.square(x)))
 
 
 def scaled_i(v, x, near):
@@ -447,17 +428,13 @@ several("iti0k0", lambda part, x: sp.i0(x), lambda part, x: sp.k0(x))
 
 # --- elliptic and hypergeometric ----------------------------------------------------------------------------------------------
 
-rule("ellipk",    ellipk_partial)                                           # DLMF 19.4.1, near 0 15.5.1
+rule("ellipk",    ellipk_partial)
 rule("ellipe",    ellipe_partial, singular=True)                                                      # ellipe'(1) = -inf
 rule("ellipkm1",  ellipkm1_partial, singular=True)
 rule("ellipkinc", lambda ans, phi, m: 1.0 / legendre_root(phi, m), ellipkinc_m, singular=True)               # DLMF 19.4.5
 rule("ellipeinc", lambda ans, phi, m: legendre_root(phi, m), ellipeinc_m, singular=True)
-SN, CN, DN, PH = (part(sp.ellipj, i) for i in range(4))                                      # DLMF 22.13
-elementwise(SN, lambda ans, u, m: CN(u, m) * DN(u, m), None, inner=result("ellipj", 0))
-elementwise(CN, lambda ans, u, m: -SN(u, m) * DN(u, m), None, inner=result("ellipj", 1))
-elementwise(DN, lambda ans, u, m: -m * SN(u, m) * CN(u, m), None, inner=result("ellipj", 2))
-elementwise(PH, lambda ans, u, m: DN(u, m), None, inner=result("ellipj", 3))
-composite(sp.ellipj, lambda u, m: tuple(one(u, m) for one in (SN, CN, DN, PH)), name="scipy.special.ellipj")
+several("ellipj", lambda part, u, m: part(1) * part(2), lambda part, u, m: -part(0) * part(2),               # DLMF 22.13
+                  lambda part, u, m: -m * part(0) * part(1), lambda part, u, m: part(2), singular=False)
 rule("elliprf",   *(lambda ans, *x, i=i: -sp.elliprd(x[i - 2], x[i - 1], x[i]) / 6.0 for i in range(3)))       # DLMF 19.18.1
 refused("its derivative (R_D(x, y, z) - R_D(y, z, x)) / (2 x - 2 z) cancels where x is near z; so elliprf has its first derivative alone",
         sp.elliprd)

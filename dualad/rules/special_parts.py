@@ -17,6 +17,7 @@ __all__ = [
     "beta_density",
     "binom_first",
     "binom_second",
+    "by_modulus",
     "ellipem1",
     "gamma_density",
     "half_turns_of_square",
@@ -52,10 +53,10 @@ def power_series(x, coefficients):
     return total
 
 
-def near_zero(x, series, away, bound=0.1):
-    """Return a function with a removable singularity at 0, by the coefficients of its power series within `bound`."""
+def near_zero(x, series, away, bound=0.1, power=lambda x: x):
+    """Return a function with a removable singularity at 0, by the coefficients of its series in a power of x within `bound`."""
     near = np.less(np.abs(x), bound)
-    return np.where(near, power_series(np.where(near, x, 0.0), series), away(np.where(near, 1.0, x)))
+    return np.where(near, power_series(power(np.where(near, x, 0.0)), series), away(np.where(near, 1.0, x)))
 
 
 # --- gamma and beta ---------------------------------------------------------------------------------------------------------
@@ -292,16 +293,17 @@ def ellipem1(p):
     return sp.ellipe(1.0 - p)
 
 
-def ellipem1_slope(ans, p):
-    """Return the derivative in p of ellipe(1 - p)."""
-    m = 1.0 - p
+def by_modulus(x, m, scale, a, away):
+    """Return the derivative of a complete elliptic integral, by its series near m = 0, where `away(x)` cancels (DLMF 19.4.1, 15.5.1)."""
     near = np.less(np.absolute(m), 0.25)
-    series = (math.pi / 8.0) * sp.hyp2f1(0.5, 1.5, 2.0, np.where(near, m, 0.0))
-    away = np.where(near, 0.5, p)
-    return np.where(near, series, (sp.ellipkm1(away) - np.where(near, 0.0, ans)) / (2.0 * (1.0 - away)))
+    return np.where(near, scale * sp.hyp2f1(a, 1.5, 2.0, np.where(near, m, 0.0)), away(np.where(near, 0.5, x)))
 
 
-elementwise(ellipem1, ellipem1_slope, inlined=True)
+elementwise(
+    ellipem1,
+    lambda ans, p: by_modulus(p, 1.0 - p, math.pi / 8.0, 0.5, lambda p: (sp.ellipkm1(p) - ans) / (2.0 * (1.0 - p))),
+    inlined=True,
+)
 
 
 @primitive

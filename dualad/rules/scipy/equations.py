@@ -10,9 +10,9 @@ from scipy import linalg as sl
 from ..decompositions import adjoint
 from ..kinds import explicit, is_complex, shape_of
 from ..linalg import mT
-from .entering import by_body, named
+from .entering import named
 
-__all__ = ["FUNCTIONS", "solve_sylvester"]
+__all__ = ["BODIES", "solve_sylvester"]
 
 
 def real(name: str, *arrays):
@@ -199,4 +199,3 @@ BODIES: dict[str, Callable] = {
     "solve_discrete_are": riccati("solve_discrete_are", discrete_gain, lambda c, s: discrete(c, s)),
 }
 # fmt: on
-FUNCTIONS = {name: by_body(getattr(sl, name), body, f"scipy.linalg.{name}") for name, body in BODIES.items()}

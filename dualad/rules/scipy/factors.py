@@ -31,9 +31,8 @@ from ..decompositions import (
 )
 from ..kinds import explicit, primitive, shape_of
 from ..linalg import mT
-from .entering import by_body
 
-__all__ = ["FUNCTIONS"]
+__all__ = ["BODIES"]
 
 
 # --- LU ---------------------------------------------------------------------------------------------------------------------------
@@ -228,4 +227,3 @@ BODIES: dict[str, Callable] = {
     "lstsq": lstsq_body,
 }
 # fmt: on
-FUNCTIONS = {name: by_body(getattr(sl, name), body, f"scipy.linalg.{name}") for name, body in BODIES.items()}

@@ -127,6 +127,8 @@ BODIES: dict[str, Any] = {
     "solve_toeplitz": lambda c_or_cr, b: np.linalg.solve(toeplitz_of(c_or_cr), b),
     "matmul_toeplitz": lambda c_or_cr, x, workers=None: toeplitz_of(c_or_cr) @ x,
     "solve_circulant": solve_circulant_body,
+    **equations.BODIES,
+    **factors.BODIES,
 }
 OF_MATRICES = ("expm", "logm", "cosm", "sinm", "tanm", "coshm", "sinhm", "tanhm", "signm")
 FUNCTIONS = {
@@ -134,8 +136,6 @@ FUNCTIONS = {
     **{name: of_matrix(getattr(sl, name), f"scipy.linalg.{name}") for name in OF_MATRICES},
     "sqrtm": named(sl.sqrtm, "scipy.linalg.sqrtm"),
     "fractional_matrix_power": named(sl.fractional_matrix_power, "scipy.linalg.fractional_matrix_power"),
-    **equations.FUNCTIONS,
-    **factors.FUNCTIONS,
 }
 logm, power = FUNCTIONS["logm"], FUNCTIONS["fractional_matrix_power"]
 explicit(FUNCTIONS["sqrtm"], sqrtm_jvp, lambda g, ans, a: sqrtm_jvp(g, mT(ans), mT(a)), batch=False)

@@ -219,16 +219,12 @@ def continuous(distribution: str) -> SimpleNamespace:
         "logsf": partials(-1.0, logarithm=True),
         "ppf": of_quantile,
     }
-    made = {
-        name: method(distribution, name, ["x", *names], lambda fn, title, given=given: by_body(fn, given[0], title, partials=given[1]))
-        for name, given in bodies.items()
-    }
-    for name, given in rules.items():
-        first = "q" if name == "ppf" else "x"
-        made[name] = method(
-            distribution, name, [first, *names], lambda fn, title, given=given: by_partials(fn, *given, name=title, singular=True)
-        )
-    return SimpleNamespace(**made)
+    ways: dict[str, Callable] = {
+        name: lambda fn, title, body=body, given=given: by_body(fn, body, title, partials=given) for name, (body, given) in bodies.items()
+    } | {name: lambda fn, title, given=given: by_partials(fn, *given, name=title, singular=True) for name, given in rules.items()}
+    return SimpleNamespace(
+        **{name: method(distribution, name, ["q" if name == "ppf" else "x", *names], enter) for name, enter in ways.items()}
+    )
 
 
 def discrete(distribution: str) -> SimpleNamespace:
