@@ -27,9 +27,10 @@ import numpy as np
 
 from ..graph.scan import Scan
 from ..graph.split import Routine
-from ..ir.nodes import Assign, Fill, For, Function, If, Load, Module, Store, Var, number
+from ..ir.nodes import Assign, Call, Fill, For, ForRows, Function, If, Load, Module, Store, Var, number
 from ..ir.values import Value, op, unwrapped
 from ..ir.verify import checking, verify
+from ..ir.walk import walked
 from ..loops.forms import NoLoopForm
 from ..rules.kinds import row_says
 from .build import array, row_of, variable
@@ -85,9 +86,16 @@ class ChainKernels:
         """Compile the functions, or load their machine code."""
         if checking():
             verify(self.module)
-        for name in (function.name for function in self.functions):
-            setattr(self, name, compiled(self.module, name, threads=self.threads or 1))
+        step = {part.name for part in self.units[0].module.parts if isinstance(part, Function) and has_loops(part)}
+        for function in self.functions:
+            shared = step & {node.function for node in walked(function.body) if isinstance(node, Call)}
+            setattr(self, function.name, compiled(self.module, function.name, threads=self.threads or 1, shared=sorted(shared)))
         self.compiled = True
+
+
+def has_loops(function):
+    """Return whether there are loops in a function, so that it is no part of those of its caller."""
+    return any(isinstance(node, For | ForRows) for node in walked(function.body))
 
 
 class Group:

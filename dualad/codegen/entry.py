@@ -413,6 +413,15 @@ def code_of_slots(function, parameters: tuple[Var, ...], constants: frozenset[in
     return "\n".join([*declared, "define i64 @slots_DIGEST(ptr %values) {", *slots, "}"])
 
 
+def code_of_alone(function) -> str:
+    """Return the LLVM code of a function of another module, which calls one of this. DIGEST stands in its name."""
+    given = ", ".join(f"{kind} %a{k}" for k, kind in enumerate(function.kinds))
+    call, back = f"call {function.result} @{function.name}({given})", "ret void"
+    if function.result != "void":
+        call, back = f"%result = {call}", f"ret {function.result} %result"
+    return "\n".join([f"define {function.result} @alone_DIGEST({given}) nounwind {{", f"  {call}", f"  {back}", "}"])
+
+
 #: a call of a function that shares nests, whose helpers stay meanwhile
 SHARING = """\
   %team.slot = getelementptr i64, ptr %values, i64 {place}

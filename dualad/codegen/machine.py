@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 
 import numpy as np
@@ -16,7 +16,7 @@ from ..loops.python_calls import guarded
 from ..support.costs import FRAMED_ARGUMENTS, LONG_CODE_BYTES
 from ..support.forks import compiler, held_across_forks
 from .cache import stored
-from .entry import OBJECTS, PYTHON, code_of_enter, code_of_slots, entered, immortal, places_in_slots
+from .entry import OBJECTS, PYTHON, code_of_alone, code_of_enter, code_of_slots, entered, immortal, places_in_slots
 from .team import WORDS, code_of_team, helped, idlers
 from .to_llvm import translated
 
@@ -40,16 +40,21 @@ TUNING = {
 
 #: the functions of this process by digest; their machine code is never given back
 made: dict[str, Callable] = {}
+#: the digests of functions that several others call
+alone: set[str] = set()
 
 
-def compiled(module: Module, name: str, constants: dict[int, np.ndarray] | None = None, threads: int = 1) -> Callable:
+def compiled(
+    module: Module, name: str, constants: dict[int, np.ndarray] | None = None, threads: int = 1, shared: Collection[str] = ()
+) -> Callable:
     """Return a function of a module as machine code, with which other `threads` share its blocks.
 
-    Arrays in place of parameters, by position, are no arguments of what is returned.
+    Arrays in place of parameters, by position, are no arguments of what is returned. Functions of the module that are `shared` with others
+    are compiled once for all that call them.
     """
     constants = constants or {}
     with compiler():
-        function, text = code(module, name, frozenset(constants))
+        function, text = code(module, name, frozenset(constants), shared)
         contents = [(i, hashlib.sha256(array.tobytes()).hexdigest()) for i, array in constants.items()]
         digest = digest_of(f"{text}{contents}")
         if digest not in made:
@@ -58,9 +63,8 @@ def compiled(module: Module, name: str, constants: dict[int, np.ndarray] | None 
             types = [parameter.type for i, parameter in enumerate(module.function(name).parameters) if i not in constants]
             if function.shares:
                 types.append(TEAM)
-                binding.add_symbol("dualad_share", team()[0])
             found = entered(name, types, address("slots", text, digest), function.loops, enter)
-            made[digest] = guarded(found) if "ufunc_python_" in text else found
+            made[digest] = guarded(found) if any(symbol.startswith("ufunc_python_") for symbol in function.module.symbols) else found
         return helped(made[digest], threads, team()[1]) if function.shares else made[digest]
 
 
@@ -98,7 +102,7 @@ def team():
     return share, entered("help", [TEAM, "int64"], engine().get_function_address(f"help_{digest}"), True, enter)
 
 
-def code(module, name, constants=frozenset()):
+def code(module, name, constants=frozenset(), shared=()):
     """Return the translation of a function, and its LLVM code with that of how it is entered; DIGEST stands in its names."""
     parameters = module.function(name).parameters
     places = places_in_slots(parameters, constants)
@@ -106,10 +110,30 @@ def code(module, name, constants=frozenset()):
         module = framed(module, name, places)
     else:
         places = {}
+    function, text = translated(module, name, FUSES, {other: compiled_alone(module, other) for other in shared})
+    add_symbols(function)
+    return function, f"{text}\n{code_of_slots(function, parameters, constants, places)}"
+
+
+def compiled_alone(module, name):
+    """Return the translation of a function that is compiled by itself, under a name that others call it by."""
     function, text = translated(module, name, FUSES)
+    text = f"{text}\n{code_of_alone(function)}"
+    digest = digest_of(text)
+    if digest not in alone:
+        add_symbols(function)
+        binding.add_symbol(f"alone_{digest}", address("alone", text, digest))
+        alone.add(digest)
+    function.name = f"alone_{digest}"
+    return function
+
+
+def add_symbols(function):
+    """Let LLVM know where that is which a function refers to."""
     for symbol, place in function.module.symbols.items():
         binding.add_symbol(symbol, place)
-    return function, f"{text}\n{code_of_slots(function, parameters, constants, places)}"
+    if function.shares:
+        binding.add_symbol("dualad_share", team()[0])
 
 
 def assembly(module: Module, name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -246,14 +246,16 @@ def called(operation, nodes):
     return run
 
 
-def compiled(module: Module, name: str, constants: dict[int, np.ndarray] | None = None, threads: int = 1) -> Callable:
+def compiled(
+    module: Module, name: str, constants: dict[int, np.ndarray] | None = None, threads: int = 1, shared: Collection[str] = ()
+) -> Callable:
     """Return a function of a module as machine code, whose blocks are shared by so many threads.
 
-    The `constants` are parameters, by position, that are always these arrays.
+    The `constants` are parameters, by position, that are always these arrays. What is `shared` with others is compiled once.
     """
     with compiler():
         from . import machine  # and llvmlite
-    return machine.compiled(module, name, constants, threads)
+    return machine.compiled(module, name, constants, threads, shared)
 
 
 def compile_llvm(program: Program, threads: int | None = None) -> Native:

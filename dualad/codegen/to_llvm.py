@@ -7,7 +7,9 @@ processor are. A kernel becomes a function of the IR for each kind of arguments 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 from ..ir.cut import cut
@@ -26,13 +28,14 @@ __all__ = ["kernel", "translated"]
 VECTORS = (4, 8, 16)
 
 
-def translated(module: Module, name: str, fuses: bool) -> tuple[Translation, str]:
-    """Return a function of a module, and the LLVM code of all that it needs.
+def translated(module: Module, name: str, fuses: bool, alone: Mapping[str, Translation] = MappingProxyType({})) -> tuple[Translation, str]:
+    """Return a function of a module, and the LLVM code of all that it needs, but for functions that stand `alone`.
 
     It takes a pointer to a number before its parameters, which is set where something is wrong (see `entry`). `fuses` says whether the
     processor has an instruction that multiplies and adds.
     """
-    unit = Unit(cut(module, LONG_FUNCTION), fuses)
+    module = Module(tuple(part for part in module.parts if part.name not in alone))
+    unit = Unit(cut(module, LONG_FUNCTION), fuses, alone)
     function = unit.called(name, [parameter.type for parameter in module.function(name).parameters])
     texts = [*unit.texts, *unit.functions()]
     unit.made.clear()  # which hold it: the cycles would be left to Python's collector
@@ -79,8 +82,8 @@ def computed_always(node):
 class Unit:
     """The functions that are translated together."""
 
-    def __init__(self, module: Module, fuses: bool):
-        self.fuses = fuses
+    def __init__(self, module: Module, fuses: bool, alone: Mapping[str, Translation]):
+        self.fuses, self.alone = fuses, alone
         self.parts: dict[str, Any] = {part.name: part for part in module.parts}
         self.made: dict[tuple, Translation] = {}
         self.calls: Counter[tuple] = Counter()
@@ -91,9 +94,15 @@ class Unit:
         self.hints: list[str] = []
         self.loops: dict[tuple, str] = {}  # the functions that call inner loops of ufuncs
         self.symbols: dict[str, int] = {}  # what these refer to, and where it is
+        for function in alone.values():
+            self.symbols |= function.module.symbols
 
     def called(self, name, types):
         """Return the translation of a function, for arguments of these types."""
+        if name in self.alone:
+            function = self.alone[name]
+            self.declare(function.name, function.result, *function.kinds)
+            return function
         key = name, *types
         if key not in self.made:
             own = name in self.parts
@@ -220,12 +229,13 @@ class Translation(Writer):
         self.dtype = ""  # of what it returns
         self.lane: dict[str, Number] = {}  # the last bits of the indices of loops that go in groups
         self.known: dict[int, Any] = {}  # the values of expressions of the statement
-        self.given = ["ptr %status"]
+        self.given, self.kinds = ["ptr %status"], ["ptr"]
         for parameter in function.parameters:
             array = isinstance(parameter.type, ArrayType)
             text = f"%{parameter.name}"
             value = Array(parameter.type, text) if array else Number(arithmetic_dtype(parameter.type), text)
             self.given.append(f"ptr noalias nocapture {text}" if array else str(value))
+            self.kinds.append("ptr" if array else value.type)
             self.assign(parameter.name, value)
         self.block(function.body)
         if not self.ended:

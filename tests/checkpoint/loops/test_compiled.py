@@ -332,3 +332,21 @@ def test_compiled_steps_that_are_made_one_by_one_are_compared_up_to_rounding():
     f = lambda p, **options: np.sum(chain(step, state, p, steps=5, **options))
     checked = grad(lambda p: f(p, storage=Memory(copy=copy.deepcopy), check=True))(p)
     np.testing.assert_allclose(checked, grad(f)(p), rtol=1e-10)
+
+
+def test_the_loops_of_a_step_are_compiled_once_for_both_functions_that_call_them(monkeypatch):
+    texts, address = [], machine.address
+    monkeypatch.setattr(machine, "address", lambda name, text, digest: (texts.append(text), address(name, text, digest))[1])
+
+    def step(k, x):
+        return np.sin(x) * 1.00271 + 0.1 * np.roll(x, 1)
+
+    def end(step, schedule=None):
+        return lambda x: np.sum(chain(step, x, steps=9, schedule=schedule))
+
+    x = np.linspace(0.1, 1.0, 50)
+    found = value_and_grad(end(dualad.jit(step), Revolve(2)))(x)
+    close(found, value_and_grad(end(step))(x), 1e-13)
+    calling = [text for text in texts if "_step_part0(" in text or "@alone_" in text]
+    assert sum("@f0_step_part0(" in text for text in texts) == 1
+    assert sum("_advance(" in text or "_fill(" in text for text in calling) == 2
