@@ -235,7 +235,7 @@ class Translation(Writer):
             text = f"%{parameter.name}"
             value = Array(parameter.type, text) if array else Number(arithmetic_dtype(parameter.type), text)
             self.given.append(f"ptr noalias nocapture {text}" if array else str(value))
-            self.kinds.append("ptr" if array else value.type)
+            self.kinds.append("ptr" if isinstance(value, Array) else value.type)
             self.assign(parameter.name, value)
         self.block(function.body)
         if not self.ended:
