@@ -28,7 +28,7 @@ UNSAMPLED = {
     "numpy.isnat": "takes dates",
     "numpy.can_cast": "takes types",
     "dualad.rules.indexing.stated": "its derivative is not that of its value",
-    "dualad.rules.statistics.bins_of": "takes integers",
+    **dict.fromkeys(("numpy.unravel_index", "numpy.ravel_multi_index", "dualad.rules.statistics.bins_of"), "takes integers"),
     "dualad.rules.shapes.length": "takes the mask of a selection",
     "checkpoint.ode.methods.moved": "one for each line of a tableau, tested with the steps",
     "dualad.rules.decompositions.reflectors": "a step of qr",
