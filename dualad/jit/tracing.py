@@ -120,16 +120,11 @@ def trace(jitted, call, examples=None, known=None):
             return traced_twice(jitted, call, examples, known, below)
         except Exception:  # of the function itself, or of what only a trace without it can do
             known, below = None, False
-    entry = traced_twice(jitted, call, examples, known, below)
-    if below is None and entry is not known and loops_in_verbs(entry.paths[-1].tests) and not (entry.loud or entry.checks.reason):
-        with suppress(Exception):
-            return traced_twice(jitted, call, examples, None, Below())
-        entry.below = False
-    return entry
+    return traced_twice(jitted, call, examples, known, below)
 
 
 def traced_twice(jitted, call, examples, known, below):
-    """Do what `trace` does, with or without that `Below` stands for what verbs differentiate."""
+    """Do what `trace` does, where `Below` stands for what verbs differentiate, or may (None), or nothing does (False)."""
     started = perf_counter()
     jitted.began = jitted.began or started
     backend = jitted.backend or default_backend()
@@ -138,10 +133,10 @@ def traced_twice(jitted, call, examples, known, below):
     drawn = Drawn(watch.generators)
     with Unheard() as out, below or nullcontext():
         first, structure = traced(jitted.f, call, examples, integers, below)
-        for _ in range(KEPT_VARIANTS if below else 0):
-            if not below.learns():
-                break
+        for _ in range(KEPT_VARIANTS if below and below.outdated() else 0):
             first, structure = traced(jitted.f, call, examples, integers, below)
+            if not below.outdated():
+                break
         drawn.check(jitted.__name__)
         if not watch.fresh():  # what the first call keeps for later ones is read by those
             watch = Watch(*read)
@@ -165,6 +160,11 @@ def traced_twice(jitted, call, examples, known, below):
         same = next((path for path in known.paths if path.truths == first.truths), None)
         if same is not None and same.program.key() == first.program.key():
             return known  # else a chain in it has learnt a path or more turns
+    if below is None and not (effect or first.loud) and loops_in_verbs(first.tests):
+        with suppress(Exception):
+            return traced_twice(jitted, call, examples, None, Below())
+        below = False
+    if known is not None:
         known.watch.settle()
         watch, effect, paths = known.watch, effect or known.checks.reason, [*(path for path in known.paths if path is not same), first]
     try:
@@ -236,9 +236,10 @@ class Below:
         self.integers: dict[Hashable, dict] = {}  # see `Trace`
         self.counts: dict[Hashable, int] = {}
         self.made: dict[tuple, Compiled] = {}  # by paths
-        self.known = 0
+        self.evaluated, self.old = set[Hashable](), False  # in this trace; whether one was before it took a new path
 
     def __enter__(self):
+        self.outdated()
         INSTEAD.append(self.instead)
 
     def __exit__(self, *exception):
@@ -254,17 +255,22 @@ class Below:
         """How many paths functions take, besides one of each."""
         return sum(self.counts.values()) - len(self.counts)
 
-    def learns(self):
-        """Return whether functions took paths since this was asked last that they were not known to take."""
-        known, self.known = self.known, sum(map(len, self.met.values()))
-        return known != self.known
+    @property
+    def known(self):
+        """How many paths functions took that branch."""
+        return sum(map(len, self.met.values()))
+
+    def outdated(self):
+        """Return whether a function took a new path in this trace after it had been evaluated; begin with another trace."""
+        old, self.old, self.evaluated = self.old, False, set()
+        return old
 
     def instead(self, f, leaves):
         """Return what a verb differentiates at these leaves: where they are of this trace, that is one operation."""
         symbols = [x for x in map(bottom, leaves) if type(x) is Symbol]
-        return partial(self.evaluated, f) if any(x.level.below is self for x in symbols) else f
+        return partial(self.evaluate, f) if any(x.level.below is self for x in symbols) else f
 
-    def evaluated(self, f, *args):
+    def evaluate(self, f, *args):
         """Return ``f(*args)``, which is one operation of the arguments and of the traced values that f reads from variables outside."""
         values, made = closed_over((f, args))
         examples = list(map(example, values))
@@ -274,6 +280,8 @@ class Below:
         new, structure = self.path(made, examples, integers)
         if new.tests and all(new.truths != path.truths for path in paths):
             met.append(examples)
+            self.old = self.old or key in self.evaluated
+        self.evaluated.add(key)
         paths = list({tuple(path.truths): path for path in (*paths, new)}.values())
         same = tuple((*path.truths, *path.program.key()) for path in paths)
         if same not in self.made:
