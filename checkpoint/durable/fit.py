@@ -204,7 +204,8 @@ class DurableFunction:
         call = os.getpid(), object()
         try:
             with lock_of(self):
-                if all(process != os.getpid() for process, _ in self._calls):  # what another thread is about to change itself is no change
+                # what another thread is about to change itself is no change
+                if not self._calls or all(process != call[0] for process, _ in self._calls):
                     self._read = dependency_digests(self._f)
                 self._calls.append(call)
                 read = self._read

@@ -163,13 +163,11 @@ class FitFolder:
         with lock_of(self):
             self._number += 1
             known = self._left.pop(key, None)
-            if self._process != os.getpid():  # which the process of which this one is a fork may be at work in
-                path = self.path / f"{self._number:012d}-{key}-{os.getpid()}.evaluation"
-            else:
-                path = self.path / f"{self._number:012d}-{key}.evaluation"
-                if known is not None:
-                    with suppress(FileNotFoundError):
-                        os.rename(known, path)
+            fork = "" if self._process == os.getpid() else f"-{os.getpid()}"  # the process before may be at work in the known one
+            path = self.path / f"{self._number:012d}-{key}{fork}.evaluation"
+            if known is not None and not fork:
+                with suppress(FileNotFoundError):
+                    os.rename(known, path)
             self._left[key] = path
             return path
 

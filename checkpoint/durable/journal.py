@@ -145,7 +145,7 @@ class DurableJournal:
         Where the length is unknown, the state before the working one follows it if the driver had a copy."""
         found, rest = self._found, self._rest
         self._found = self._rest = None
-        if found is None or rest is None or not self._working or found.position is None:
+        if found is None or rest is None or found.position is None:
             self._enter("first", range(0))
             return self._numbered(self._schedule.forward(self._steps), 0), None, []
         self._enter("first", range(found.position))

@@ -89,7 +89,12 @@ class DurableStates(DiskSession):
             used.add(batch.path)
         paths = {mark.index: mark.path for mark in marks if mark.kind == "state"}
         for index in wanted - self._large.keys():
-            file = self._adopt(index, paths.get(index), nbytes(leaves), bool(damaged))
+            file = StateFile(paths.get(index) or self.path / f"{index}.lost", folder, index, [], structure)
+            file.content, file.sizes, file.written = None, {index: nbytes(leaves)}, Job()
+            if index not in paths:
+                file.lost = DamagedState(f"Disk: state {index} is in no file of {self.path} that can be read back")
+                file.lost.told = bool(damaged)
+            self._large[index] = file
             self._bytes += file.nbytes
             used.add(file.path)
         self.peak_states, self.peak_bytes = max(self.peak_states, len(self)), max(self.peak_bytes, self._bytes)
@@ -211,16 +216,6 @@ class DurableStates(DiskSession):
         batch = super()._batch(indices)
         self._unsynced.append(batch)
         return batch
-
-    def _adopt(self, index: int, path: Path | None, size: int, told: bool) -> StateFile:
-        """What an earlier process has saved; without a path, in a file that is not there, or, if that was told, in a damaged one."""
-        file = StateFile(path or self.path / f"{index}.lost", self._opened(), index, [], self._structure)  # type: ignore[arg-type]
-        file.content, file.sizes, file.written = None, {index: size}, Job()
-        if path is None:
-            file.lost = DamagedState(f"Disk: state {index} is in no file of {self.path} that can be read back")
-            file.lost.told = told
-        self._large[index] = file
-        return file
 
     def _discard(self, file: File) -> None:
         """Remove a file once there are two points without it, or at once if there was none with it."""
