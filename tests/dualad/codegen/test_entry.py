@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,12 +11,11 @@ import pytest
 pytest.importorskip("llvmlite")
 
 from handmade import compiled, variables
+from other_processes import ROOT, output_of
 
 from dualad.codegen import entry, machine
 from dualad.ir.nodes import Load, Store, number
 from dualad.ir.values import Value, call, choose, unwrapped
-
-ROOT = Path(__file__).parents[3]
 
 
 def stored(size=3):
@@ -138,9 +135,7 @@ def test_a_zipped_program_compiles(tmp_path):
         for package in ("dualad", "checkpoint"):
             for file in sorted((ROOT / package).rglob("*.py")):
                 archive.write(file, file.relative_to(ROOT))
-    command = [sys.executable, "-c", PROGRAM, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    output_of(PROGRAM, str(path), folder=tmp_path, PYTHONPATH="")
 
 
 @pytest.mark.parametrize("place", [0, 17, 39])

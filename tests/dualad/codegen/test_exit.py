@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+from other_processes import output_of
 
 pytest.importorskip("llvmlite")
-
-ROOT = Path(__file__).parents[3]
 
 PROGRAM = """
 import atexit, gc, sys, threading
@@ -61,11 +55,8 @@ OVERWRITTEN = {"PYTHONMALLOC": "malloc", "MALLOC_PERTURB_": "255"}
 
 def ended(folder, *arguments, options=(), environment=None, turns=20):
     """Return what a process wrote that ended with status 0."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "DUALAD_CACHE_DIR": str(folder), **(environment or {})}
-    command = [sys.executable, *options, "-c", PROGRAM.replace("TURNS", f"{turns}.0"), *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
-    return done.stdout
+    environment = {"DUALAD_CACHE_DIR": str(folder), **(environment or {})}
+    return output_of(PROGRAM.replace("TURNS", f"{turns}.0"), *arguments, options=options, **environment)
 
 
 @pytest.mark.parametrize("arguments", [("collected",), ("called", "busy")], ids=" ".join)

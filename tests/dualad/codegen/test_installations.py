@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[3]
+from other_processes import ROOT, output_of
 
 PROGRAM = """
 import warnings
@@ -37,11 +33,7 @@ except ValueError as error:
 
 
 def told(before="", **environment):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
-    command = [sys.executable, "-c", PROGRAM.replace("BEFORE", before)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
-    return done.stdout.splitlines()
+    return output_of(PROGRAM.replace("BEFORE", before), **environment).splitlines()
 
 
 @pytest.mark.parametrize("error", ["OSError('libLLVM.so: cannot open')", "ImportError('another NumPy')", "SystemError('a bad version')"])

@@ -222,37 +222,20 @@ def effects(tmp_path):
     records, log = [], logging.getLogger("dualad.tests")
     file = open(tmp_path / "log", "w")  # noqa: SIM115
 
-    def appends(x):
-        records.append(1)
-        return x
-
     def counts(x):
         counts.calls += 1
         return x
 
     counts.calls = 0
-
-    def prints(x):
-        print("traced", file=file)
-        return x
-
-    def shows(x):
-        sys.stdout.write("traced")
-        return x
-
-    def writes(x):
-        file.write("traced")
-        return x
-
-    def logs(x):
-        log.warning("traced")
-        return x
-
-    def warns(x):
-        warnings.warn("traced", DeprecationWarning, stacklevel=2)
-        return x
-
-    return {f.__name__: f for f in (appends, counts, prints, shows, writes, logs, warns)}, file
+    return {
+        "appends": lambda x: (records.append(1), x)[1],
+        "counts": counts,
+        "prints": lambda x: (print("traced", file=file), x)[1],
+        "shows": lambda x: (sys.stdout.write("traced"), x)[1],
+        "writes": lambda x: (file.write("traced"), x)[1],
+        "logs": lambda x: (log.warning("traced"), x)[1],
+        "warns": lambda x: (warnings.warn("traced", DeprecationWarning, stacklevel=2), x)[1],
+    }, file
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
