@@ -238,8 +238,9 @@ def called(operation, nodes):
     results = [(nodes[value], isinstance(nodes[value].form, Made)) for value in operation.outputs]
 
     def run(held):
-        args, kwargs = (map_values(lambda value: as_value(value, held, nodes), part) for part in (operation.args, operation.kwargs))
-        out = operation.call(*args, **kwargs)
+        value_of = lambda value: as_value(value, held, nodes)
+        args = [value_of(arg) if type(arg) is Value else map_values(value_of, arg) for arg in operation.args]
+        out = operation.call(*args, **map_values(value_of, operation.kwargs))
         for (node, made), x in zip(results, out if operation.several else (out,), strict=True):
             held[node] = np.asarray(x) if made else x
 
@@ -274,13 +275,13 @@ def prepared(node, x):
 
 def seen(node, held):
     """Return a node's array: a buffer, or one in another shape."""
+    if node in held:
+        return held[node]
     if isinstance(node.form, Fill):
         return np.full(node.shape, node.form.number, node.dtype)
-    if node not in held and isinstance(node.form, Buffer):
-        if node.form.array is not None:
-            return node.form.array
-        return np.reshape(seen(memory_of(node), held), node.shape)
-    return held[node]
+    if node.form.array is not None:
+        return node.form.array
+    return np.reshape(seen(memory_of(node), held), node.shape)
 
 
 def as_value(value: Value, held, nodes):

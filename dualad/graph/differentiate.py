@@ -81,13 +81,19 @@ def pullback(program: Program, examples, wanted, cotangents, directions=None, na
                     add(adjoints, out, g if directions is None else wrap(g, level))
             with np.errstate(all="ignore"):
                 for operation in reversed(program.operations):
+                    gs = [adjoints.pop(value, None) for value in operation.outputs]
+                    if all(g is None for g in gs):
+                        continue
                     trace.at(operation)
-                    if operation in back:
-                        pull_loop(operation, back[operation], adjoints, level)
-                    elif type(operation.fn) is Branch:
-                        pull_branch(operation, held, active, adjoints, level)
-                    else:
-                        pull(operation, held, active, adjoints, nan_safe)
+                    if operation not in back and type(operation.fn) is not Branch:
+                        pull(operation, gs, held, active, adjoints, nan_safe)
+                        continue
+                    if directions is not None:
+                        gs = [g if g is None else unwrap(g, level, value.shape) for g, value in zip(gs, operation.outputs, strict=True)]
+                    shares = back[operation].pull(gs) if operation in back else pulled_branch(operation, gs, held, active, level)
+                    for arg, share in zip(operation.args, shares, strict=True):
+                        if share is not None and type(arg) is Value:
+                            add(adjoints, arg, share if directions is None else wrap(share, level))
             results = []
             for value, x in zip(program.inputs, xs, strict=True):
                 g = adjoints.get(value)
@@ -98,11 +104,8 @@ def pullback(program: Program, examples, wanted, cotangents, directions=None, na
         return trace.finish([g for g, asked in zip(results, wanted, strict=True) if asked] + outs)
 
 
-def pull(operation, held, active, adjoints, nan_safe):
-    """Add the shares of an operation's arguments to their adjoints."""
-    gs = [adjoints.pop(value, None) for value in operation.outputs]
-    if all(g is None for g in gs):
-        return
+def pull(operation, gs, held, active, adjoints, nan_safe):
+    """Add the shares of an operation's arguments in cotangents of its results to their adjoints."""
     row = ROWS.get(operation.fn)
     if not isinstance(row, Differentiable):
         return
@@ -283,18 +286,6 @@ class Backwards:
         return shares
 
 
-def pull_loop(operation, back, adjoints, level):
-    """Add the shares of a loop's arguments to their adjoints."""
-    gs = [adjoints.pop(value, None) for value in operation.outputs]
-    if all(g is None for g in gs):
-        return
-    if back.lanes is not None:
-        gs = [g if g is None else unwrap(g, level, value.shape) for g, value in zip(gs, operation.outputs, strict=True)]
-    for arg, share in zip(operation.args, back.pull(gs), strict=True):
-        if share is not None and type(arg) is Value:
-            add(adjoints, arg, share if back.lanes is None else wrap(share, level))
-
-
 # --- branches ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -318,29 +309,21 @@ def pushed_branch(branch, args, level):
     return [x if t is None else make_dual(x, t, level) for x, t in zip(results[:count], tangents, strict=True)]
 
 
-def pull_branch(operation, held, active, adjoints, level):
-    """Add the shares of a branch's arguments to their adjoints: the results of the branch between the pullbacks of its programs."""
-    gs = [adjoints.pop(value, None) for value in operation.outputs]
-    if all(g is None for g in gs):
-        return
-    lanes, branch = level.directions, operation.fn
-    if lanes is not None:
-        gs = [g if g is None else unwrap(g, level, value.shape) for g, value in zip(gs, operation.outputs, strict=True)]
+def pulled_branch(operation, gs, held, active, level):
+    """Return the arguments' shares of cotangents of a branch's results: the results of the branch between the pullbacks of its programs."""
+    branch = operation.fn
     test, *xs = with_values(operation.args, held)
     moving = [type(arg) is Value and arg in active for arg in operation.args[1:]]
     examples, cotangents = list(map(example_of, xs)), [None if g is None else example_of(g) for g in gs]
     arms = [
-        with_examples(lambda xs, arm=arm: pullback(arm, xs, moving, cotangents, lanes, level.nan_safe), examples)
+        with_examples(lambda xs, arm=arm: pullback(arm, xs, moving, cotangents, level.directions, level.nan_safe), examples)
         for arm in (branch.then, branch.otherwise)
     ]
     for arm in arms:
         del arm.outputs[sum(moving) :]
     shown = iter(align(arms))
     results = iter(Branch(*arms)(test, *xs, *(g for g in gs if g is not None)) if any(arm.outputs for arm in arms) else ())
-    for arg, moves in zip(operation.args[1:], moving, strict=True):
-        if moves and next(shown):
-            share = next(results)
-            add(adjoints, arg, share if lanes is None else wrap(share, level))
+    return [None, *(next(results) if moves and next(shown) else None for moves in moving)]
 
 
 def with_examples(derive, examples):
