@@ -47,11 +47,3 @@ def test_an_llvmlite_that_raises_while_it_is_imported(tmp_path, error):
 def test_a_module_that_stands_for_llvmlite():
     (line,) = told("import sys, types; sys.modules['llvmlite'] = types.ModuleType('llvmlite')")
     assert line.endswith("(llvmlite is not installed: pip install 'dualad[jit]')")
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="homes are found in another way")
-def test_a_user_without_a_home_has_a_compiler(tmp_path):
-    pytest.importorskip("llvmlite")
-    environment = {"DUALAD_CACHE_DIR": "", "XDG_CACHE_HOME": "", "HOME": ""}
-    (line,) = told("import os; os.path.expanduser = lambda path: path", **environment)
-    assert line.startswith("CacheWarning dualad.jit: compiled code is not kept on disk: this user has no home folder; ")
