@@ -29,7 +29,7 @@ __all__ = ["lifted", "on_primals", "run", "warn_of_result"]
 
 def run(spec: StepSpec, top: Any, loop: Loop) -> Any:
     """Run the chain as a loop; arrays of a plain state become traced ones of the level of `top`, because a step may write into them."""
-    steps, progress, until = loop.steps, loop.progress, on_primals(loop.until)
+    steps, progress, until = loop.steps, loop.progress, None if loop.until is None else on_primals(loop.until)
     params, outs, k = spec.arguments(spec.params), Stacked(steps), 0
     x = spec.tree(lifted(spec.flatten(copy_state(spec.tree(spec.state))), top))
     call, started, bar = spec.calls(params, spec.inputs), perf_counter(), Bar(progress, "chain")
@@ -64,11 +64,8 @@ def run(spec: StepSpec, top: Any, loop: Loop) -> Any:
     return (x, outs.tree(outs.arrays())) if spec.outputs else x
 
 
-def on_primals(until: Callable[..., Any] | None) -> Callable[..., Any] | None:
+def on_primals(until: Callable[..., Any]) -> Callable[..., Any]:
     """Return the predicate as a function of plain values; where the chain stands in code that jit traces, one that needs them raises."""
-
-    if until is None:
-        return None
 
     def asked(k: int, state: Any) -> bool:
         state = optree.tree_map(primal, state)

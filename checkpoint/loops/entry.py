@@ -86,7 +86,7 @@ class Lowered:
         count, rows = len(spec.state), len(spec.state) + len(spec.params)
         values, self.nodes = one_level_down((*spec.state, *spec.params, *spec.inputs), tape)
         self.weak = scalar_kinds(values)[1]
-        self.state = lifted(values[:count], highest(values))
+        self.state = lifted(values[:count], highest(values)) if self.below else values[:count]
         self.params, self.inputs = list(map(read_only, values[count:rows])), list(map(read_only, values[rows:]))
         self.arguments = spec.arguments(self.params)
         self.active: list[int] = []  # of the parameters

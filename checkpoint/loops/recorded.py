@@ -64,7 +64,9 @@ def record(spec: StepSpec, tape: Tape, loop: Loop, reason: str, run: Callable[[S
     options = {"max_steps": loop.max_steps, "stats": stats, "progress": loop.progress, "check": loop.check}
     if storage.durable:
         options |= entry.durable_options(tape, loop.token)
-    entry.sweep = sweep = entry.begun(schedule, steps=steps, storage=storage, until=on_primals(loop.until), **options)
+    if loop.until is not None:
+        options["until"] = on_primals(loop.until)
+    entry.sweep = sweep = entry.begun(schedule, steps=steps, storage=storage, **options)
     tape.sweeps = [*getattr(tape, "sweeps", ()), sweep]
     return record_chain(entry, tape, entry.first_sweep(), entry.outs.arrays() if spec.outputs else [], entry.outs.tree)
 
@@ -207,11 +209,10 @@ class EagerEntry(ChainEntry):
         if not arguments and not self.given.inputs:
             return
         leaves, structure = optree.tree_flatten(arguments)
-        if (
-            structure != self.spec.params_structure
-            or not all(map(is_, leaves, given))
-            or any(map(was_written, (*leaves, *self.given.inputs)))
-        ):
+        changed = structure != self.spec.params_structure or not all(map(is_, leaves, given))
+        for leaf in (*leaves, *self.given.inputs):
+            changed = changed or (isinstance(leaf, Traced) and was_written(leaf))
+        if changed:
             raise changed_arguments("a step")
 
     # --- one step, recorded -------------------------------------------------------------------------------------------------

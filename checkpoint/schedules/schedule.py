@@ -2,7 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import islice
+from operator import lt
 from typing import ClassVar
 
 from ..support.checks import whole_number
@@ -77,7 +78,7 @@ class Schedule(ABC):
     def _saved(self, steps: int, saved: Sequence[int]) -> list[int]:
         """Check what the forward sweep left."""
         indices = list(saved)
-        if steps and (not indices or indices[0] != 0 or indices[-1] >= steps or any(a >= b for a, b in pairwise(indices))):
+        if steps and (not indices or indices[0] != 0 or indices[-1] >= steps or not all(map(lt, indices, islice(indices, 1, None)))):
             raise ValueError(
                 f"{type(self).__name__}: saved must be ascending indices of states, 0 first and below steps={steps}, "
                 f"got {indices}; give what forward left saved"
