@@ -61,7 +61,7 @@ def record(spec: StepSpec, tape: Tape, loop: Loop, reason: str, run: Callable[[S
         schedule, why = planned(entry.given, steps, loop.memory, *tried)
         reason = f"{reason}; {why}" if reason else why
     stats.reason = reason
-    options = {"max_steps": loop.max_steps, "stats": stats, "progress": loop.progress, "check": loop.check}
+    options: dict[str, Any] = {"max_steps": loop.max_steps, "stats": stats, "progress": loop.progress, "check": loop.check}
     if storage.durable:
         options |= entry.durable_options(tape, loop.token)
     if loop.until is not None:
