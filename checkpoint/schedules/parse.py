@@ -19,7 +19,8 @@ def parse(text: str) -> Schedule:
     Parameters
     ----------
     text : str
-        One of `FORMS`, such as ``ctz:bisect``, ``revolve:SLOTS`` or ``tiered:MEMORY+DISK``.
+        ``ctz``, ``ctz:bisect``, ``ctz:binomial``, ``revolve:SLOTS``, ``online:SLOTS``, ``periodic``, ``periodic:EVERY``,
+        ``tiered:MEMORY+DISK`` (slots), ``mixed:SLOTS`` or ``store_all``.
 
     Returns
     -------

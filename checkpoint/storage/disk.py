@@ -42,7 +42,8 @@ class Disk(Storage):
     resume : bool
         Keep the files when the sweep is interrupted, and go on from those that are found in `path`, which has to be given.
     every : float
-        With `resume`: seconds of work that may be lost, at least, between durable points. 0: a point after every step and every pull.
+        With `resume`: seconds from one durable point to the next, at least; that much work may be lost. 0: a point after every step
+        and every pull.
     shared : bool
         With `resume`: leave other files in `path` alone, instead of refusing the folder.
 
