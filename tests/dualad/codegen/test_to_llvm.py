@@ -383,10 +383,12 @@ def test_emitted_programs_as_python_runs_what_is_printed(name):
 @pytest.mark.parametrize("name", ["wave", "wave_jvp", "in_slices_vjp", "lorenz", "rows_and_columns"])
 def test_pieces_frames_and_shared_kernels_give_the_same_bits(name, monkeypatch):
     outs = []
-    for longest, lines, numbers in ((10**9, 10**9, 100), (1, 10**9, 0), (10**9, 0, 0), (1, 0, 100)):
+    cases = (10**9, 10**9, 100, 10**9), (1, 10**9, 0, 10**9), (10**9, 0, 0, 10**9), (1, 0, 100, 0)
+    for longest, lines, numbers, size in cases:
         monkeypatch.setattr(to_llvm, "LONG_FUNCTION", longest)
         monkeypatch.setattr(to_llvm, "SHARED_LINES", lines)
         monkeypatch.setattr(machine, "FRAMED_ARGUMENTS", numbers)
+        monkeypatch.setattr(machine, "LONG_CODE_BYTES", size)
         native = compile_llvm(SOURCES[name])
         rng = np.random.default_rng(3)
         kinds = [ArrayType(x.dtype.name, x.shape) if x.shape else x.dtype.name for x in native.plan.program.inputs]

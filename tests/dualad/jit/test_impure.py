@@ -11,6 +11,7 @@ import sys
 import time
 from datetime import date, datetime
 from threading import Event, Thread
+from types import CodeType
 
 import numpy as np
 import pytest
@@ -167,3 +168,12 @@ def test_functions_are_traced_where_there_is_no_standard_output(monkeypatch):
     monkeypatch.setattr(sys, "stdout", None)
     assert jit(lambda x: (print("nowhere"), x * 2.0)[1])(1.0) == 2.0
     assert sys.stdout is None
+
+
+def test_each_code_that_is_called_while_a_function_is_traced_is_asked_once(monkeypatch):
+    asked = []
+    monkeypatch.setattr(impure.Clocks, "ask", lambda self, called, frame: asked.append(called))
+    assert jit(lambda x: sum(x * k + time.time_ns() * 0 for k in range(30)))(1.0) == 435.0
+    codes = [called for called in asked if type(called) is CodeType]
+    assert 5 < len(codes) == len(set(map(id, codes)))
+    assert [called for called in asked if type(called) is not CodeType] == [time.time_ns] * 30
