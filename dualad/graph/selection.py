@@ -269,9 +269,9 @@ class Selection(Traced):
 
     def __setitem__(self, index, v):
         if (inner := self.inner(index)) is not None:
-            (v,) = inner.entering([v])
-            self.primal = np.where(inner.spread_mask(inner.behind), v, self.primal).astype(self.dtype)
+            self.primal = np.where(inner.spread_mask(inner.behind), *inner.entering([v]), self.primal).astype(self.dtype)
             return
+        self.in_full(index)  # which raises for an element
         part = self[index]
         (part.primal,) = part.entering([v])
 

@@ -400,6 +400,7 @@ REFUSED = {
     "element of a column": lambda x: np.stack([x, x])[:, x > 0][0, 1],
     "part": lambda x: x[x > 0][1:],
     "assigned part": lambda x: written(x[x > 0], slice(1, None), 0.0),
+    "assigned element": lambda x: written(x[x > 0], 1, 0.0),
     "indices": lambda x: np.tril_indices_from(x[x > 0] * np.ones((2, 1))),
     "product with another array": lambda x: x[x > 0] @ np.ones(3),
     "mask of another array": lambda x: np.sum(np.ones(6), where=x[x > 0] > 0.5) * x,
