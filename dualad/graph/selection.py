@@ -269,7 +269,7 @@ class Selection(Traced):
 
     def __setitem__(self, index, v):
         if (inner := self.inner(index)) is not None:
-            self.primal = np.where(inner.spread_mask(inner.behind), *inner.entering([v]), self.primal).astype(self.dtype)
+            self.primal = np.where(inner.spread_mask(inner.behind), inner.entering([v])[0], self.primal).astype(self.dtype)
             return
         self.in_full(index)  # which raises for an element
         part = self[index]
