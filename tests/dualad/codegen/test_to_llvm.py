@@ -359,7 +359,7 @@ def test_kernels_are_computed_in_the_order_in_which_python_makes_their_expressio
     first, last = kernel("cos", ("float64",)).body
     names = [node.function if isinstance(node, Call) else node.name for node in first.values]
     assert names[:5] == ["fma", "subtract", "negative", "fma", "multiply"] and names[-1] == "from_bits"  # as in `reduced_angle`
-    assert last.values == first.targets[-1:]
+    assert last.value is first.targets[-1]
 
 
 @pytest.mark.skipif(not FUSES, reason="this processor has no instruction that multiplies and adds")
