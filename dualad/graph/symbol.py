@@ -18,7 +18,7 @@ from ..core.conversions import check_result
 from ..core.dispatch import array, highest, holds_traced
 from ..core.levels import Owner, shared_view, version_of
 from ..core.traced import Traced
-from ..rules.indexing import getitem, is_basic, locate, updated
+from ..rules.indexing import getitem, is_basic, locate, number, updated
 from ..rules.kinds import COMPARISONS, OPERATORS, ROWS, row_says
 from ..rules.memory import shows_memory
 from ..rules.shapes import select
@@ -223,7 +223,8 @@ class Symbol(Traced):
         raise self._needed("complex() is asked", "write a + 1j * b")
 
     def __round__(self, ndigits=None):
-        return np.round(self, ndigits or 0)
+        rounded = np.round(self, ndigits or 0)
+        return number(rounded) if self.primal.kind == "python" and self.dtype.kind == "f" else rounded
 
     def __floor__(self):
         return self._cut(np.floor)

@@ -43,6 +43,11 @@ def test_a_median_and_a_sum_of_exponentials_are_scalars():
     assert type(jit(special.logsumexp)(X)) is type(special.logsumexp(X)) is np.float64
 
 
+def test_numbers_of_python_that_are_rounded_yield_to_arrays():
+    f = lambda x, a: x * round(a, 2)
+    assert_same(jit(f)(np.float32([0.5, 2.0]), 0.127), f(np.float32([0.5, 2.0]), 0.127))
+
+
 def test_both_parts_of_integers_are_floats():
     for x in (np.arange(-3, 4, dtype=np.int8), np.float32(-2.5), 7):
         for got, expected in zip(jit(np.modf)(x), np.modf(x), strict=True):
