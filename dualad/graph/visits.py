@@ -22,7 +22,7 @@ from ..support.costs import SMALL_ARRAY_BYTES, VISITED_DEPTH, WATCHED_LENGTH, WA
 from .program import Value, key_of
 from .symbol import Symbol
 
-__all__ = ["Visit", "visit"]
+__all__ = ["Visit", "parts_of", "visit"]
 
 #: instructions that ask once each time they are met; what a call asks (``max``, ``any``) may be several tests of one
 ASKING = ("POP_JUMP", "JUMP_IF", "TO_BOOL", "UNARY_NOT")

@@ -17,6 +17,7 @@ from ..core.dispatch import highest
 from ..core.levels import Handle
 from ..core.traced import Traced
 from ..graph.symbol import Symbol
+from ..graph.visits import parts_of
 from .impure import ELSEWHERE
 from .watch import mentioned
 
@@ -156,34 +157,23 @@ class States:
         self.found: dict[int, tuple] = {}
 
         def noted(held):
-            if parts_of(held) is not None:
-                self.found[id(held)] = held, dict(parts_of(held))
+            if (state := state_of(held)) is not None:
+                self.found[id(held)] = held, dict(state)
             return held
 
         Outside(noted)(functions)
 
     def changed(self):
         """Return whether any of them holds something else."""
-        pairs = [(parts_of(held), before) for held, before in self.found.values()]
+        pairs = [(state_of(held), before) for held, before in self.found.values()]
         return any(now.keys() != before.keys() or any(now[key] is not part for key, part in before.items()) for now, before in pairs)
 
 
-def parts_of(held) -> Any:
+def state_of(held) -> Any:
     """Return what a function, a list, a dict or an object holds, None of anything else."""
-    if type(held) is FunctionType:
-        return dict(enumerate(cell_contents(held)))
-    if type(held) in (list, dict):
-        return dict(enumerate(held)) if type(held) is list else held
+    if type(held) in (FunctionType, list, dict):
+        return parts_of(held)
     return None if isinstance(held, ModuleType | type) else getattr(held, "__dict__", None)
-
-
-def cell_contents(f):
-    """Yield what the variables outside of a function hold."""
-    for cell in f.__closure__ or ():
-        try:
-            yield cell.cell_contents
-        except ValueError:  # not yet bound
-            yield Start
 
 
 COUNTS = {int, bool, str, bytes, type(None)}

@@ -146,6 +146,17 @@ def keeps_variables(x, p):
     return grad(f)(x), log[0], len(log), n
 
 
+def keeps_attributes(x, p):
+    def f(y):
+        f.calls = f.calls + 1
+        while abs(y) > 0.3 * p:
+            y = y * 0.5
+        return y
+
+    f.calls = 0
+    return grad(f)(x), f.calls
+
+
 def raises(x, p):
     def f(x):
         n = 0
@@ -167,7 +178,7 @@ def returns_types(x, p):
     return derivative(f)(x)
 
 
-@pytest.mark.parametrize("f", [keeps_variables, raises, returns_types])
+@pytest.mark.parametrize("f", [keeps_variables, keeps_attributes, raises, returns_types])
 def test_what_is_more_than_a_function_is_traced_as_it_stands(f):
     fast, outcomes = jit(f, backend="numpy"), []
     for one in (fast, f):
