@@ -416,10 +416,7 @@ def code_of_slots(function, parameters: tuple[Var, ...], constants: frozenset[in
 def code_of_alone(function) -> str:
     """Return the LLVM code of a function of another module, which calls one of this. DIGEST stands in its name."""
     given = ", ".join(f"{kind} %a{k}" for k, kind in enumerate(function.kinds))
-    call, back = f"call {function.result} @{function.name}({given})", "ret void"
-    if function.result != "void":
-        call, back = f"%result = {call}", f"ret {function.result} %result"
-    return "\n".join([f"define {function.result} @alone_DIGEST({given}) nounwind {{", f"  {call}", f"  {back}", "}"])
+    return f"define void @alone_DIGEST({given}) nounwind {{\n  call void @{function.name}({given})\n  ret void\n}}"
 
 
 #: a call of a function that shares nests, whose helpers stay meanwhile

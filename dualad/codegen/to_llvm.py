@@ -101,7 +101,7 @@ class Unit:
         """Return the translation of a function, for arguments of these types."""
         if name in self.alone:
             function = self.alone[name]
-            self.declare(function.name, function.result, *function.kinds)
+            self.declare(function.name, "void", *function.kinds)
             return function
         key = name, *types
         if key not in self.made:

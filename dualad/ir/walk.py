@@ -20,7 +20,7 @@ def accumulates(statement: Statement) -> bool:
     """Return whether a statement changes a number of floating point by what it was, so that turns of a loop cannot be one of vectors."""
     return isinstance(statement, Assign) and any(
         target.name in names(value) and target.dtype.startswith("float")
-        for target, value in zip(statement.targets, statement.values, strict=False)
+        for target, value in zip(statement.targets, statement.values, strict=True)
     )
 
 
