@@ -63,21 +63,19 @@ def direct(row: Any, fn: Callable[..., Any], args: Any, kwargs: dict[str, Any], 
         v = fn(*values, **kwargs)
     except ArithmeticError:  # of Python floats, where NumPy has inf or NaN
         return None
-    several = False
+    other = False  # whether the result is no number or array of double precision
     if type(v) in NUMBERS:
         v = float(v)
-    elif type(v) is ndarray:
-        if v.dtype is not FLOAT or not (v.ndim or large):
-            return None
-        large = large or v.nbytes > tape.small
+    elif type(v) is ndarray and (v.ndim or large):
+        large, other = large or v.nbytes > tape.small, v.dtype is not FLOAT
     elif isinstance(v, tuple | list) and tape.objects is None:
-        several = True
+        other = True
     else:
         return None
-    if large or several:
-        kind = Evaluation if kwargs or type(row) is not Elementwise else Pointwise
+    if large or other:
+        kind = Evaluation if kwargs or other or type(row) is not Elementwise else Pointwise
         node = tape.evaluation(kind, row, v, values, kwargs, active, parents, args) if active else None
-        if several:
+        if type(v) is not ndarray and other:
             return parts_of(v, node, tape)
         r = make_var(v, node, tape)
         if type(v) is ndarray and v.base is not None:
