@@ -14,7 +14,7 @@ __all__ = ["amount", "check_until", "flag", "flags", "folder_path", "refused", "
 def amount(value: Any, of: str, *, where: str, argument: str) -> float:
     """Return a number of seconds, or of whatever it is `of`: finite and not negative."""
     try:
-        number = math.nan if type(value) is bool else float(value)
+        number = math.nan if isinstance(value, bool | str | bytes) else float(value)
     except (TypeError, ValueError):
         raise TypeError(f"{where}: {argument} must be a number of {of}, got {value!r}") from None
     if not (math.isfinite(number) and number >= 0):

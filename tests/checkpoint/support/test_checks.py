@@ -1,9 +1,11 @@
 """Arguments: what is a count, a flag, an answer, and what is a slip."""
 
+from decimal import Decimal
+
 import numpy as np
 import pytest
 
-from checkpoint import Memory, Stats, chain, grad, sweep
+from checkpoint import Disk, Fit, Memory, Stats, chain, grad, sweep
 from checkpoint.support.checks import flag, truth, whole_number
 from dualad import jit
 
@@ -25,6 +27,12 @@ def test_anything_else_is_refused(value):
 def test_too_small():
     with pytest.raises(ValueError, match="f: n must be at least 1, got 0; do this"):
         whole_number(0, **WORDS)
+
+
+def test_seconds_of_any_kind_become_float(tmp_path):
+    for every in (2, np.float32(2), Decimal(2), np.array(2)):
+        for storage in (Disk(tmp_path, every=every), Fit(tmp_path, every=every)):
+            assert storage.every == 2.0 and type(storage.every) is float
 
 
 # --- flags, answers, stats --------------------------------------------------------------------------------------------------
