@@ -212,7 +212,8 @@ class Sweep:
 
         In a sweep there is one row for each step, or for none; the leaves, numbers and arrays, are copied.
         """
-        self._player.journal.add_row(k, leaves)
+        if self._player.journal is not None:
+            self._player.journal.add_row(k, leaves)
 
     def release(self) -> None:
         """Free every saved state. The sweep stays usable: the next `backward` runs forward again."""

@@ -298,3 +298,8 @@ def test_what_a_pull_was_handed_is_freed_before_the_next_one(schedule):
         return 2.0 * g
 
     reverse(lambda k, x: 2.0 * x, pull, np.ones(3), np.ones(3), steps=8, schedule=schedule)
+
+
+def test_rows_are_kept_by_a_durable_storage_alone():
+    sweep = Sweep(lambda k, x: sweep.add_row(k, [x]) or 2.0 * x, 1.0, steps=3)
+    assert sweep.forward() == 8.0 and sweep.backward(lambda k, x, g: 2.0 * g, 1.0) == 8.0
