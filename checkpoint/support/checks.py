@@ -14,12 +14,12 @@ __all__ = ["amount", "check_until", "flag", "flags", "folder_path", "refused", "
 def amount(value: Any, of: str, *, where: str, argument: str) -> float:
     """Return a number of seconds, or of whatever it is `of`: finite and not negative."""
     try:
-        number = math.nan if isinstance(value, bool | str | bytes) else float(value)
-    except (TypeError, ValueError):
+        usable = type(value) is not bool and math.isfinite(value) and value >= 0  # not of a text, which float() takes
+    except TypeError:
         raise TypeError(f"{where}: {argument} must be a number of {of}, got {value!r}") from None
-    if not (math.isfinite(number) and number >= 0):
+    if not usable:
         raise ValueError(f"{where}: {argument} must be a number of {of}, finite and not negative, got {value!r}")
-    return number
+    return float(value)
 
 
 def folder_path(path: object, where: str) -> Path:
