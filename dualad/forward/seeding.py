@@ -47,13 +47,12 @@ def flatten_input(tree, where, what=None):
     leaves, structure = optree.tree_flatten(pack_leaf(tree))
     if leaves and inexact(leaves):
         return leaves, structure
-    paths = optree.tree_paths(pack_leaf(tree))
     if what is None:
         what = ["the argument"] if len(tree) == 1 else [f"argument {i} of those differentiated" for i in range(len(tree))]
     if not leaves:
         name, given = (what, tree) if isinstance(what, str) else (" and ".join(what), tree[0] if len(tree) == 1 else tree)
         raise TypeError(f"{where}: {name} is {given!r}, which holds no number or array")
-    names = [what + indexed(path) if isinstance(what, str) else what[path[0]] + indexed(path[1:]) for path in paths]
+    names = [what + indexed(path) if isinstance(what, str) else what[path[0]] + indexed(path[1:]) for path in structure.paths()]
     return [seedable(pack_leaf(leaf), where, name) for leaf, name in zip(leaves, names, strict=True)], structure
 
 

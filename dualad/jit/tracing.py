@@ -116,10 +116,9 @@ def trace(jitted, call, examples=None, known=None):
     jitted.traces += 1
     below = None if known is None else known.below
     if below:
-        try:
+        with suppress(Exception):  # of the function itself on a path that it is tried on, or of what only a trace without it can do
             return traced_twice(jitted, call, examples, known, below)
-        except Exception:  # of the function itself, or of what only a trace without it can do
-            known, below = None, False
+        known, below = None, False
     return traced_twice(jitted, call, examples, known, below)
 
 
@@ -161,7 +160,7 @@ def traced_twice(jitted, call, examples, known, below):
         if same is not None and same.program.key() == first.program.key():
             return known  # else a chain in it has learnt a path or more turns
     if below is None and not (effect or first.loud) and loops_in_verbs(first.tests):
-        with suppress(Exception):
+        with suppress(Exception):  # as in `trace`: what was traced above stands without it
             return traced_twice(jitted, call, examples, None, Below())
         below = False
     if known is not None:
@@ -267,8 +266,8 @@ class Below:
 
     def instead(self, f, leaves):
         """Return what a verb differentiates at these leaves: where they are of this trace, that is one operation."""
-        symbols = [x for x in map(bottom, leaves) if type(x) is Symbol]
-        return partial(self.evaluate, f) if any(x.level.below is self for x in symbols) else f
+        ours = any(type(x) is Symbol and x.level.below is self for x in map(bottom, leaves))
+        return partial(self.evaluate, f) if ours else f
 
     def evaluate(self, f, *args):
         """Return ``f(*args)``, which is one operation of the arguments and of the traced values that f reads from variables outside."""
