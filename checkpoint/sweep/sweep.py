@@ -161,8 +161,7 @@ class Sweep:
 
     def forward(self) -> Any:
         """Run the chain, saving what the schedule wants, and return x_N, the caller's own."""
-        if self._ready:
-            self.release()
+        self.release()  # in a process that was forked within a sweep, too
         started = perf_counter()
         try:
             with repeated:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from threading import RLock
 from typing import Any
 
 import numpy as np
 
+from ..support.forks import held_across_forks
 from .kinds import ROWS, composite, refused, trust_rows
 
 __all__ = ["late_row"]
@@ -16,7 +16,7 @@ __all__ = ["late_row"]
 #: packages whose rows are entered
 entered: set[str] = set()
 #: held while they are entered: a thread that meets another function of the package waits for its row
-ENTERING = RLock()
+ENTERING = held_across_forks()
 
 
 def enter_structured():
