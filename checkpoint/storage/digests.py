@@ -33,7 +33,7 @@ def checksum(state: Any) -> int:
 
 def digest(value: Any, what: str) -> str:
     """Return 128 bits of BLAKE2b, in hexadecimal, of a value: the same in every process. Errors begin with `what`.
-    A function counts by its compiled code, or else its name, without what it closes over."""
+    A function counts by its compiled code and plain defaults, or else its name and methods, without what it closes over."""
     return hashed(_pieces(value, what))
 
 
@@ -85,18 +85,22 @@ def summed(data: memoryview) -> Iterator[Any]:
 
 
 def _function(function: Callable[..., Any], what: str) -> Iterator[Any]:
-    """What a function is: its compiled code, or its name."""
+    """What a function is: its compiled code and the numbers and texts among its defaults. An object or a class is its name and methods."""
     if isinstance(function, partial):
         yield from _function(function.func, what)
         yield from _pieces((function.args, function.keywords), what)
         return
     function = unwrap(function)
-    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
-    if code:
-        yield from compiled(code)
-    else:
-        kind = function if hasattr(function, "__qualname__") else type(function)
+    parts: list[Any] = [function]
+    if not hasattr(function, "__code__"):
+        kind: Any = function if hasattr(function, "__qualname__") else type(function)
         yield f"{kind.__module__}.{kind.__qualname__}".encode()
+        methods = {**getattr(kind, "__dict__", {}), "__call__": kind.__call__}
+        parts = [part for _, part in sorted(methods.items()) if hasattr(part, "__code__")]
+    for part in parts:
+        yield from compiled(part.__code__)
+        defaults: Any = [getattr(part, name, None) for name in ("__defaults__", "__kwdefaults__")]
+        yield repr([default for default in optree.tree_leaves(defaults) if issubclass(type(default), PLAIN)]).encode()
 
 
 def compiled(code: CodeType) -> Iterator[bytes]:

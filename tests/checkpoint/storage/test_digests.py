@@ -127,6 +127,21 @@ def test_different_values_have_different_digests():
     assert len({digest(value, "token") for value in values}) == len(values)
 
 
+FUNCTION = "def made(k, x, {}):\n    return x + k * rate"
+OBJECT = "class Made:\n    def __call__(self, k, x):\n        return self.rate(x)\n    def rate(self, x):\n        return {}\nmade = Made()"
+TYPE = "class made:\n    def rate(self, x):\n        return {}"
+
+
+@pytest.mark.parametrize("source", [FUNCTION.format("rate={}"), FUNCTION.format("*, rate={}"), OBJECT, TYPE])
+def test_what_is_changed_in_the_source_of_a_function_is_seen(source):
+    digests = []
+    for rate in (1, 2, 2):
+        space = {"__name__": "script"}
+        exec(source.format(rate), space)
+        digests.append(digest(space["made"], "token"))
+    assert digests[0] != digests[1] == digests[2]
+
+
 def test_a_digest_needs_data():
     with pytest.raises(TypeError, match="resume: the token has a leaf of type object, whose data cannot be compared"):
         digest([object()], "resume: the token")
