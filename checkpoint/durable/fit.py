@@ -205,7 +205,7 @@ class DurableFunction:
         try:
             with lock_of(self):
                 # what another thread is about to change itself is no change
-                if not self._calls or all(process != call[0] for process, _ in self._calls):
+                if all(process != call[0] for process, _ in self._calls):
                     self._read = dependency_digests(self._f)
                 self._calls.append(call)
                 read = self._read
