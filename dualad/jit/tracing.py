@@ -129,24 +129,25 @@ def traced_twice(jitted, call, examples, known, below):
     backend = jitted.backend or default_backend()
     read = jitted.f, (*call.fixed.values(), *(slot for slot in call.slots if slot is not Value))
     watch, integers = Watch(*read), {} if known is None else known.integers
+    once = partial(traced, jitted.f, call, examples, integers, below)
     drawn = Drawn(watch.generators)
     with Unheard() as out, below or nullcontext():
-        first, structure = traced(jitted.f, call, examples, integers, below)
+        first, structure = once()
         for _ in range(KEPT_VARIANTS if below and below.outdated() else 0):
-            first, structure = traced(jitted.f, call, examples, integers, below)
+            first, structure = once()
             if not below.outdated():
                 break
         drawn.check(jitted.__name__)
         if not watch.fresh():  # what the first call keeps for later ones is read by those
             watch = Watch(*read)
         with Clocks() as clocks:
-            second, other = traced(jitted.f, call, examples, integers, below)
+            second, other = once()
         effect = ("it writes outside" if watch.settle() else None) or clocks.effect
         clocks.check(jitted.__name__)
         compare(first, second, structure == other, jitted.__name__)
         if clocks.elsewhere:
             clocks.wait()
-            third, other = traced(jitted.f, call, examples, integers, below)
+            third, other = once()
             compare(first, third, structure == other, jitted.__name__)
         if below and (first.loud or effect or not below.loops):
             raise TraceError("jit: a verb differentiates a function that is not one operation")
