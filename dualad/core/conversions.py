@@ -13,8 +13,8 @@ from ..support.callers import WAYS_OUT, asking, compiled, of_numpy, operation, o
 from .levels import Handle
 
 __all__ = [
-    "LIFTS", "ROWS_OF_SCIPY", "STALE", "STANDING", "another_goes_first", "as_objects", "check_result", "comes_from_a_loop", "defers",
-    "lift", "lift_of", "lost", "mapped", "refuse_kind", "refuse_search", "refuse_stale", "refuse_tie",
+    "LIFTS", "ROWS_OF_SCIPY", "STALE", "STANDING", "Description", "Text", "another_goes_first", "as_objects", "check_result",
+    "comes_from_a_loop", "defers", "lift", "lift_of", "lost", "mapped", "refuse_kind", "refuse_search", "refuse_stale", "refuse_tie",
 ]  # fmt: skip
 
 
@@ -45,6 +45,45 @@ def lost(x, what, advice):
             f"functions (np.where chooses between values)"
         )
     return TypeError(f"{what} of a traced {type(x).__name__} would lose its derivative: {advice}")
+
+
+class Text(str):
+    """What a traced number is formatted as: as good as any to be shown, but a number that is read from it would have no derivative."""
+
+    __slots__ = ()
+
+    def __float__(self):
+        raise TypeError(
+            f"float() of {str(self)!r}, the text of a traced value, would lose its derivative: compute with the value itself (round(x, n) "
+            f"rounds it), or pass dualad.stop_gradient(x) where no derivative is needed"
+        )
+
+
+class Description(Text):
+    """What stands for the text of a traced value where its number is not shown."""
+
+    __slots__ = ()
+    __hash__ = Text.__hash__
+
+
+def refused(name):
+    """Return a method of texts that computes with what is described."""
+
+    def method(self, *args):
+        raise TypeError(
+            f"{name.strip('_')} of {str(self)!r}, the text of a traced value, is not that of its number: return the value as a result and "
+            f"format it outside, or format its number, dualad.primal(x)"
+        )
+
+    return method
+
+
+for name in (
+    "__contains__", "__eq__", "__float__", "__ge__", "__getitem__", "__gt__", "__int__", "__iter__", "__le__", "__len__", "__lt__",
+    "__ne__", "count", "endswith", "find", "index", "isdecimal", "isdigit", "isnumeric", "partition", "rfind", "rpartition", "split",
+    "startswith", "zfill",
+):  # fmt: skip
+    setattr(Description, name, refused(name))
 
 
 #: modules of SciPy with functions that have rows

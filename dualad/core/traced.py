@@ -19,7 +19,7 @@ from ..rules.indexing import cast, discretize, getitem, locate
 from ..rules.kinds import ROWS, Composite, Differentiable
 from ..rules.sparse import is_sparse, sparse_matmul
 from ..support.callers import asks_exactly, asserting
-from .conversions import STANDING, another_goes_first, as_objects, lift, lift_of, lost
+from .conversions import STANDING, Description, Text, another_goes_first, as_objects, lift, lift_of, lost
 from .dispatch import apply, apply_method, array, dtype_of, highest, holds_traced, looked_at, masked_call, packed, primal, strengthen
 from .flat import Flat
 from .levels import Handle, Owner, View, new, version_of
@@ -169,7 +169,7 @@ class Traced(Shaped, Handle):
         return bool(np.any(np.equal(self, item)))
 
     def __format__(self, spec):
-        return format(self._peek(), spec) if spec else str(self)
+        return Text(format(self._peek(), spec)) if spec else Description(self)
 
     def __reduce__(self):
         raise TypeError(

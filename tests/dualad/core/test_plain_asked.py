@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import warnings
 from decimal import Decimal
 from fractions import Fraction
 
@@ -84,6 +86,41 @@ def test_exact_numbers_of_traced_ones_raise(name, verb):
         verb(make)(2.0)
     told = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
     assert ("dualad.primal" in told) or ("in <lambda>" in told and "test_plain_asked.py" in told and "dualad.stop_gradient(x)" in told)
+
+
+TEXTS = {
+    "float": (lambda x: float(f"{x:.3f}"), r"float\(\) of '2.000', the text of a traced value, would lose its derivative"),
+    "format": (lambda x: float("{:.18f}".format(x)), "would lose its derivative"),  # noqa: UP032
+    "float64": (lambda x: np.float64(format(x, ".3f")), "would lose its derivative"),
+    "len": (lambda x: x * len(f"{x}"), "len of .* is not that of its number"),
+    "==": (lambda x: x * (f"{x}" == "2.0"), "eq of "),
+    "in": (lambda x: x * ("2" in f"{x}"), "contains of "),
+    "[]": (lambda x: x * int(f"{x}"[0]), "getitem of "),
+    "digits": (lambda x: x * sum(map(len, f"{x}")), "iter of "),
+    "split": (lambda x: float("{}".format(x).split(".")[0]), "split of "),  # noqa: UP032
+}
+
+
+@pytest.mark.parametrize("verb", [gradient, grad, jit])
+@pytest.mark.parametrize("name", TEXTS)
+def test_no_number_is_read_from_a_text(name, verb):
+    f, message = TEXTS[name]
+    with pytest.raises(TypeError, match=message if verb is not jit else f"{message}|the plain value .* is asked"):
+        verb(f)(2.0)
+
+
+@pytest.mark.parametrize("verb", [gradient, grad, jit])
+def test_texts_are_shown(verb, capsys, caplog):
+    def f(x):
+        print(x, f"{x}", f"x = {x}", "{}".format(x) + "!", sep="\n")  # noqa: UP032
+        logging.getLogger("texts").warning("%s", f"{x}")
+        warnings.warn(f"{x}", stacklevel=1)
+        return x * (1.0 if verb is jit else float(int(f"{x:.0f}")) * (f"{x:.1f}" == "2.0"))
+
+    with pytest.warns(UserWarning, match=r"\("):
+        assert verb(f)(2.0) == 2.0
+    text = caplog.messages[0]
+    assert text[-1] == ")" and set(capsys.readouterr().out.splitlines()) >= {text, f"x = {text}", f"{text}!"}
 
 
 def elsewhere(x):
