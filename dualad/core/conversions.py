@@ -101,8 +101,10 @@ def spelled_otherwise(name):
         return f"dualad.{name}"
     if name.startswith("scipy.sparse."):
         return "x @ M.T for the product with a sparse matrix, or M = dualad.scipy.sparse.csr_array(M)"
-    if package.startswith("scipy.stats."):  # a method of a class of distributions
-        return f"dualad.scipy.stats.norm.{function}, or of another distribution there"
+    if package.startswith("scipy.stats.") and "_multivariate" not in package:  # a method of a class of distributions
+        rows = import_module("dualad.scipy.stats").FUNCTIONS
+        with_row = next((kind for kind in ("norm", "poisson") if hasattr(rows[kind], function)), None)
+        return with_row and f"dualad.scipy.stats.{with_row}.{function}, or of another distribution there"
     return f"np.linalg.{function}" if package == "scipy.linalg" and hasattr(np.linalg, function) else None
 
 

@@ -31,7 +31,7 @@ def by_body(fn: Callable, body: Callable, name: str, rules: tuple | None = None,
     Of real arrays, what takes less time where values are known may be given, too: as `rules`, the JVPs and the VJPs of the first arguments
     and a predicate that says for which calls, or, of an elementwise function, as `partials` of all its arguments."""
     known, scipys = inspect.signature(body), signature(fn)
-    dispatching = named(without_overwriting(fn, scipys), name)
+    dispatching = named(without_overwriting(fn, scipys, name), name)
     if (places := [name for name in scipys.parameters if name in known.parameters]) != [
         name for name in known.parameters if name in places
     ]:
@@ -92,7 +92,7 @@ def without_effect(scipys: inspect.Signature) -> list[str]:
     return [key for key in scipys.parameters if key.startswith("overwrite_") or key in ("check_finite", "lwork")]
 
 
-def without_overwriting(fn: Callable, scipys: inspect.Signature) -> Callable:
+def without_overwriting(fn: Callable, scipys: inspect.Signature, name: str) -> Callable:
     """Return a function that leaves its arguments as they are: they may be values of traced ones."""
     flags = [key for key in scipys.parameters if key.startswith("overwrite_")]
     if not flags:
@@ -100,7 +100,10 @@ def without_overwriting(fn: Callable, scipys: inspect.Signature) -> Callable:
 
     @wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        bound = scipys.bind(*args, **kwargs)
+        try:
+            bound = scipys.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{name}: {error}") from None
         bound.arguments.update((key, False) for key in flags if key in bound.arguments)
         return fn(*bound.args, **bound.kwargs)
 

@@ -16,6 +16,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from scipy import fft as sf
 
 from ..batching import natural
+from ..calling import filled
 from ..fft import fitted, half_weights, shifted
 from ..kinds import composite, is_complex, linear, real_linear, shape_of
 from .entering import by_body, named
@@ -113,9 +114,7 @@ def enter(name: str) -> Callable:
         return g
 
     def body(*args: Any, **kwargs: Any) -> Any:
-        given = signature.bind(*args, **kwargs)
-        given.apply_defaults()
-        options = dict(given.arguments)
+        options = dict(filled(f"scipy.fft.{name}", signature, args, kwargs).arguments)
         x, _ = options.pop("x"), options.pop("overwrite_x")  # what is traced is never overwritten
         several = "axes" in options
         s, axes = (options.pop(key) for key in (("s", "axes") if several else ("n", "axis")))
@@ -151,4 +150,7 @@ for name, sign in {"fftshift": 1, "ifftshift": -1}.items():
     composite(FUNCTIONS[name], shifted(sign))
 for name, numpys in {"fftfreq": np.fft.fftfreq, "rfftfreq": np.fft.rfftfreq}.items():
     FUNCTIONS[name] = by_body(getattr(sf, name), lambda n, d=1.0, numpys=numpys: numpys(n) / d, f"scipy.fft.{name}")
-FUNCTIONS |= {name: getattr(sf, name) for name in ("next_fast_len", "prev_fast_len") if hasattr(sf, name)}
+for name in ("fht", "ifht"):  # symmetric: between diagonal matrices stands a cyclic one whose rows are in reverse
+    FUNCTIONS[name] = named(getattr(sf, name), f"scipy.fft.{name}")
+    linear(FUNCTIONS[name], lambda g, x, *args, dual=FUNCTIONS[name], **options: dual(g, *args, **options), batch=natural)
+FUNCTIONS |= {name: getattr(sf, name) for name in ("fhtoffset", "next_fast_len", "prev_fast_len") if hasattr(sf, name)}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -99,3 +101,26 @@ SCIPYS["logsumexp"] = shortened(sp.logsumexp, logsumexp_in_short, [(SAMPLE, axis
 FUNCTIONS = {name: by_body(SCIPYS[name], body, f"scipy.special.{name}", RULES.get(name)) for name, body in BODIES.items()}
 polygamma: Any = by_partials(sp.polygamma, None, lambda ans, n, x: polygamma(n + 1, x), name="scipy.special.polygamma")
 FUNCTIONS["polygamma"] = polygamma
+
+
+def spherical(name: str, sign: float) -> Callable:
+    """Return a spherical Bessel function, with the derivatives of its equation (DLMF 10.47.1 and 10.47.2)."""
+    scipys = getattr(sp, name)
+
+    def curvature(ans, n, z):
+        return (n * (n + 1.0) / z**2 - sign) * value(n, z) - 2.0 * ans / z
+
+    value = by_partials(lambda n, z: scipys(n, z), None, lambda ans, n, z: slope(n, z), name=f"scipy.special.{name}")
+    slope = by_partials(lambda n, z: scipys(n, z, derivative=True), None, curvature, name=f"scipy.special.{name}")
+
+    @wraps(scipys)
+    def call(n, z, derivative=False):
+        return (slope if derivative else value)(n, z)
+
+    return call
+
+
+FUNCTIONS |= {f"spherical_{kind}": spherical(f"spherical_{kind}", 1.0 if kind[0] in "jy" else -1.0) for kind in ("jn", "yn", "in", "kn")}
+#: what SciPy writes with ufuncs that have rows
+OF_UFUNCS = ("lambertw", "zeta", "sinc", "softplus", "jvp", "yvp", "ivp", "kvp", "h1vp", "h2vp")
+FUNCTIONS |= {name: getattr(sp, name) for name in OF_UFUNCS if hasattr(sp, name)}

@@ -22,10 +22,10 @@ from ..calling import filled
 from ..constants import stopped
 from ..cotangents import FLOAT
 from ..decompositions import triangle
-from ..kinds import any_traced, shape_of
+from ..kinds import any_traced, constant, shape_of
 from ..primitives import all_finite
 from ..shapes import as_array
-from .entering import by_body, by_partials, shortened
+from .entering import by_body, by_partials, named, shortened
 
 __all__ = ["FUNCTIONS"]
 
@@ -82,13 +82,14 @@ BY_SHAPE: dict[tuple[str, str], Callable] = {
     ("weibull_min", "c"): lambda z, c: np.exp(-(z**c)) * z**c * np.log(z),
 }
 
-#: shapes, log mass, distribution function of whole numbers
-DISCRETE: dict[str, tuple[str, Callable, Callable]] = {
-    "poisson": ("mu", lambda k, mu: sp.xlogy(k, mu) - mu - sp.gammaln(k + 1.0), lambda k, mu: sp.gammaincc(k + 1.0, mu)),
+#: shapes, log mass, distribution function of whole numbers and its complement
+DISCRETE: dict[str, tuple[str, Callable, Callable, Callable]] = {
+    "poisson": ("mu", lambda k, mu: sp.xlogy(k, mu) - mu - sp.gammaln(k + 1.0), lambda k, mu: sp.gammaincc(k + 1.0, mu),
+                lambda k, mu: sp.gammainc(k + 1.0, mu)),
     "binom": ("n p", lambda k, n, p: -sp.betaln(n - k + 1.0, k + 1.0) - np.log(n + 1.0) + sp.xlogy(k, p) + sp.xlog1py(n - k, -p),
-              lambda k, n, p: sp.betainc(n - k, k + 1.0, 1.0 - p)),
+              lambda k, n, p: sp.betainc(n - k, k + 1.0, 1.0 - p), lambda k, n, p: sp.betainc(k + 1.0, n - k, p)),
     "nbinom": ("n p", lambda k, n, p: sp.gammaln(n + k) - sp.gammaln(k + 1.0) - sp.gammaln(n) + sp.xlogy(n, p) + sp.xlog1py(k, -p),
-               lambda k, n, p: sp.betainc(n, k + 1.0, p)),
+               lambda k, n, p: sp.betainc(n, k + 1.0, p), lambda k, n, p: sp.betainc(k + 1.0, n, 1.0 - p)),
 }
 # fmt: on
 
@@ -179,6 +180,12 @@ def continuous(distribution: str) -> SimpleNamespace:
     names = shapes.split()
     log_density = log_density_of(within(high, formula, -np.inf))
     by_z, *by_shapes = (within(high, slope, 0.0) for slope in slopes)
+    moving = [BY_SHAPE.get((distribution, shape)) for shape in names]
+
+    def at_point(rule, x, *rest):
+        *given, loc, scale = rest
+        z = (x - loc) / scale
+        return np.where(z > 0.0, rule(np.where(z > 0.0, z, 1.0), *given), 0.0)
 
     def partials(sign, logarithm=False):
         """Return those of the distribution function (1) or its complement (-1), or of its logarithm, which does not underflow."""
@@ -192,19 +199,12 @@ def continuous(distribution: str) -> SimpleNamespace:
         def by_scale(ans, x, *rest):
             return -by_x(ans, x, *rest) * (x - rest[-2]) / rest[-1]
 
-        def by_shape(rule):
-            def partial(ans, x, *rest):
-                *given, loc, scale = rest
-                z = (x - loc) / scale
-                return share(ans) * np.where(z > 0.0, rule(np.where(z > 0.0, z, 1.0), *given), 0.0)
-
-            return None if rule is None else partial
-
-        return (by_x, *(by_shape(BY_SHAPE.get((distribution, shape))) for shape in names), lambda *args: -by_x(*args), by_scale)
+        by_shapes = (rule and (lambda ans, x, *rest, rule=rule: share(ans) * at_point(rule, x, *rest)) for rule in moving)
+        return (by_x, *by_shapes, lambda *args: -by_x(*args), by_scale)
 
     of_quantile = (
         lambda ans, q, *rest: np.exp(-log_density(ans, *rest)),
-        *(None for _ in names),
+        *(rule and (lambda ans, q, *rest, rule=rule: -at_point(rule, ans, *rest) * np.exp(-log_density(ans, *rest))) for rule in moving),
         lambda ans, q, *rest: np.ones(np.shape(ans)),
         lambda ans, q, *rest: (ans - rest[-2]) / rest[-1],
     )
@@ -229,7 +229,10 @@ def continuous(distribution: str) -> SimpleNamespace:
 
 def discrete(distribution: str) -> SimpleNamespace:
     """Return the masses and distribution functions of a discrete distribution, with derivatives by its parameters."""
-    shapes, log_mass, below = DISCRETE[distribution]
+    shapes, log_mass, below, above = DISCRETE[distribution]
+    names = ["k", *shapes.split()]
+    quantile = named(lambda *args: getattr(stats, distribution).ppf(*args), f"scipy.stats.{distribution}.ppf")
+    constant(quantile)
 
     def masses(k, *rest):
         *given, loc = rest
@@ -237,21 +240,36 @@ def discrete(distribution: str) -> SimpleNamespace:
         possible = (k >= 0.0) & (k == np.floor(k)) & ((k <= given[0]) if distribution == "binom" else True)
         return np.where(possible, log_mass(np.where(possible, k, 0.0), *given), -np.inf)
 
-    def up_to(k, *rest):
-        *given, loc = rest
-        k = np.floor(stopped(k - loc) * 1.0)
-        within = (k >= 0.0) & ((k < given[0]) if distribution == "binom" else True)
-        return np.where(within, below(np.where(within, k, 0.0), *given), k >= 0.0)
+    def summed(formula, outside):
+        """Return a sum of masses by its formula, of which only the last shape has a derivative, and by what it is outside."""
 
+        def sums(k, *rest):
+            *given, loc = rest
+            for name, part in zip(names[1:], given[:-1], strict=False):
+                if any_traced(part):
+                    raise TypeError(
+                        f"scipy.stats.{distribution}: its distribution function has no derivative with respect to {name!r}: pass a plain "
+                        f"value there (dualad.primal)"
+                    )
+            k = np.floor(stopped(k - loc) * 1.0)
+            within = (k >= 0.0) & ((k < given[0]) if distribution == "binom" else True)
+            return np.where(within, formula(np.where(within, k, 0.0), *given), outside(k))
+
+        return sums
+
+    up_to, beyond = summed(below, lambda k: k >= 0.0), summed(above, lambda k: k < 0.0)
     bodies = {
         "logpmf": masses,
         "pmf": lambda k, *rest: np.exp(masses(k, *rest)),
         "cdf": up_to,
-        "sf": lambda k, *rest: 1.0 - up_to(k, *rest),
+        "sf": beyond,
+        "logcdf": lambda k, *rest: np.log(up_to(k, *rest)),
+        "logsf": lambda k, *rest: np.log(beyond(k, *rest)),
+        "ppf": lambda q, *rest: quantile(q, *rest[:-1]) + rest[-1],  # steps, which only `loc` moves
     }
-    names = ["k", *shapes.split()]
+    ways = {name: lambda fn, title, of=of: by_body(fn, of, title) for name, of in bodies.items()}
     return SimpleNamespace(
-        **{name: method(distribution, name, names, lambda fn, title, of=of: by_body(fn, of, title)) for name, of in bodies.items()}
+        **{name: method(distribution, name, ["q", *names[1:]] if name == "ppf" else names, enter) for name, enter in ways.items()}
     )
 
 

@@ -49,6 +49,8 @@ def calls():
         for place, norm, kind, even in product(places(name)[1:3], (None, "ortho"), (1, 2, 3, 4), (True, False)):
             if not (kind == 4 and even):  # whose matrix has nothing to even out
                 yield name, X, {**place, "norm": norm, "type": kind, "orthogonalize": even}
+    for name, n in product(("fht", "ifht"), (5, 6)):
+        yield from ((name, X[..., :n], {"dln": 0.1, "mu": 0.5, **options}) for options in ({}, {"offset": 0.2, "bias": 0.3}))
     for name in ("fftshift", "ifftshift"):
         yield from ((name, x, options) for x in (X, Z) for options in ({}, {"axes": 1}, {"axes": (0, -1)}))
 
@@ -133,6 +135,6 @@ def test_bad_calls_are_named():
         (lambda x: fft.fftn(x, s=(2, 2), axes=(0,)), "axes and shape arguments have to be of the same length"),
         (lambda x: fft.rfft(x + 0j), "real sequence"),
         (lambda x: fft.fft(x, norm="unitary"), "norm"),
-        (lambda x: fft.fht(x, 0.1, 0.0), "scipy.fft.fht has no derivative here"),
+        (lambda x: fft.set_workers(x), "scipy.fft.set_workers has no derivative here"),
     ]
     check_refused(X[0], cases)

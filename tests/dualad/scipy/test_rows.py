@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from central import differences
 from in_groups import for_each
 from scipy_calls import check_call, check_refused
 
@@ -15,10 +16,11 @@ from checkpoint import grad, vjp
 from dualad.testing import check_derivatives
 
 pytest.importorskip("scipy")
+from scipy import integrate as scipys_integrate
 from scipy import linalg as sl
 from scipy import stats as scipys_stats
 
-from dualad.scipy import linalg, special, stats
+from dualad.scipy import integrate, linalg, special, stats
 
 MODULES = {name: import_module(f"dualad.rules.scipy.{name}").FUNCTIONS for name in ("integrate", "linalg", "special", "stats")}
 X = np.array([0.35, 0.8, 1.7, 2.6])
@@ -28,6 +30,7 @@ A = np.array([[2.0, 0.3, 0.1], [0.2, 1.5, 0.4], [0.6, 0.1, 1.8]])
 S = A + A.T
 B = np.array([[1.0, 0.5], [0.2, -1.0], [0.7, 0.3]])
 TURNED = np.array([[0.4, 1.9, -0.3], [2.0, -0.5, 0.6], [-1.1, 0.2, 0.7]])  # its rows change places, and its eigenvalues are no real ones
+PLACES = np.cumsum(0.4 + ROWS**2, axis=1)
 BAND = np.array([[0.5, 0.2, -0.4, 0.3], [0.1, 0.7, 0.3, -0.2], [3.0, 2.5, 4.0, 3.5]])
 
 #: of each function: calls, as positional arguments and keywords
@@ -37,12 +40,19 @@ SAMPLES: dict[str, list[tuple[tuple, dict]]] = {
     "special.log_softmax": [((ROWS,), {}), ((ROWS,), {"axis": 0})],
     "special.multigammaln": [((X + 2.0, 3), {})],
     "special.polygamma": [((0, X), {}), ((2, X), {})],
+    **{f"special.spherical_{kind}": [((2, X), {}), ((3, X), {"derivative": True})] for kind in ("jn", "yn", "in", "kn")},
+    **{f"special.{name}": [((1, X), {})] for name in ("jvp", "yvp", "ivp", "kvp")},
+    **{f"special.{name}": [((1, X.astype(complex)), {})] for name in ("h1vp", "h2vp")},
+    **{f"special.{name}": [((X,), {})] for name in ("lambertw", "sinc", "softplus")},
+    "special.zeta": [((2.5, X), {})],
     "integrate.trapezoid": [((ROWS,), {}), ((ROWS, np.array([0.0, 0.5, 0.7, 1.5, 2.0])), {}), ((ROWS,), {"dx": 0.3, "axis": 0}),
                             ((ROWS, np.cumsum(ROWS**2 + 0.1, axis=1)), {})],
     "integrate.cumulative_trapezoid": [((ROWS,), {}), ((ROWS, np.array([0.0, 0.5, 1.5])), {"axis": 0, "initial": 0})],
-    "integrate.simpson": [((ROWS,), {}), ((ROWS,), {"dx": 0.3, "axis": 0}), ((ROWS,), {"x": np.array([0.0, 0.5, 0.7, 1.5, 2.0])})],
-    "integrate.romb": [((ROWS,), {}), ((ROWS[:, :3], 2, 0), {})],
-    "integrate.cumulative_simpson": [((ROWS,), {"dx": 0.3}), ((ROWS,), {"axis": 0}), ((ROWS,), {"initial": 0.7}),
+    "integrate.simpson": [((ROWS,), {}), ((ROWS,), {"dx": 0.3, "axis": 0}), ((ROWS,), {"x": np.array([0.0, 0.5, 0.7, 1.5, 2.0])}),
+                          ((ROWS[:, :4], PLACES[0, :4]), {}), ((ROWS, PLACES), {}), ((ROWS[:2], PLACES[:2]), {"axis": 0})],
+    "integrate.romb": [((ROWS,), {}), ((ROWS, 0.7), {}), ((ROWS[:, :3], 2, 0), {})],
+    "integrate.cumulative_simpson": [((ROWS,), {"dx": 0.3}), ((ROWS,), {"axis": 0}), ((ROWS,), {"x": X[:3], "axis": 0}),
+                                     ((ROWS,), {"initial": 0.7}),
                                      ((ROWS,), {"initial": B[:, :1]})],
     "linalg.solve": [((A, B), {}), ((A, B[:, 0]), {"transposed": True}), ((S, B), {"assume_a": "pos"}),
                      ((A, B), {"assume_a": "sym", "lower": True})],
@@ -114,27 +124,33 @@ SAMPLES: dict[str, list[tuple[tuple, dict]]] = {
 SHAPES = {"t": (3.5,), "gamma": (2.3,), "chi2": (3.2,), "beta": (1.7, 2.4), "lognorm": (0.8,), "weibull_min": (1.6,)}
 CLOSED = {"lognorm", "weibull_min"}  # whose distribution functions have partials by shapes
 #: arguments that are plain numbers to these functions
-PLAIN = {"special.multigammaln": {1}, "special.polygamma": {0}, "stats.poisson.logpmf": {0}, "stats.binom.logpmf": {0, 1},
+PLAIN = {"special.multigammaln": {1}, "special.polygamma": {0}, "special.zeta": {0},
+         "stats.poisson.logpmf": {0}, "stats.binom.logpmf": {0, 1},
          "stats.nbinom.logpmf": {0}, "stats.dirichlet.logpdf": {0}, "stats.trim_mean": {1}, "stats.moment": {1}, "stats.pmean": {1},
          "integrate.romb": {1, 2},
          "linalg.solve_continuous_are": {2, 3}, "linalg.solve_discrete_are": {2, 3}}  # fmt: skip
 
 for _name in ("poisson", "binom", "nbinom"):
-    for _method in ("pmf", "cdf", "sf"):
-        SAMPLES[f"stats.{_name}.{_method}"] = SAMPLES[f"stats.{_name}.logpmf"]
-        counts = {0} if _name == "poisson" or _method == "pmf" else {0, 1}
+    for _method in ("pmf", "cdf", "sf", "logcdf", "logsf", "ppf"):
+        SAMPLES[f"stats.{_name}.{_method}"] = (
+            [((P, *call[0][1:]), call[1]) for call in SAMPLES[f"stats.{_name}.logpmf"]]
+            if _method == "ppf"
+            else SAMPLES[f"stats.{_name}.logpmf"]
+        )
+        counts = {0} if _name == "poisson" or _method in ("pmf", "ppf") else {0, 1}
         PLAIN[f"stats.{_name}.{_method}"] = PLAIN[f"stats.{_name}.logpmf"] | counts
+SAMPLES["stats.binom.logsf"] = [((np.array([0.0, 1.0, 4.0, 2.0]), 5, P), {})]  # finite
 SAMPLES["stats.multivariate_normal.entropy"] = [((None, S), {}), ((X[:3], 0.7), {})]
 for _name in ("multivariate_normal", "dirichlet"):
     SAMPLES[f"stats.{_name}.pdf"] = SAMPLES[f"stats.{_name}.logpdf"]
 PLAIN["stats.dirichlet.pdf"] = {0}
 for _name in MODULES["stats"]:
-    if hasattr(MODULES["stats"][_name], "logcdf"):
+    if hasattr(MODULES["stats"][_name], "logcdf") and hasattr(MODULES["stats"][_name], "logpdf"):
         given = SHAPES.get(_name, ())
         for _method in ("logpdf", "pdf", "cdf", "sf", "logcdf", "logsf", "ppf"):
             x = P if _method == "ppf" or _name in ("beta", "uniform") else X
             SAMPLES[f"stats.{_name}.{_method}"] = [((x, *given, 0.05, 1.3), {}), ((x, *given), {"scale": np.array([0.9, 1.0, 1.1, 1.2])})]
-            if _method == "ppf" or ("pdf" not in _method and _name not in CLOSED):
+            if "pdf" not in _method and _name not in CLOSED:
                 PLAIN[f"stats.{_name}.{_method}"] = set(range(1, 1 + len(given)))
 
 
@@ -207,6 +223,21 @@ def test_distributions_with_their_parameters():
     assert grad(lambda s: np.sum(stats.norm(0.3, scale=s).logpdf(X)))(1.3) == grad(lambda s: np.sum(stats.norm.logpdf(X, 0.3, s)))(1.3)
     assert stats.norm(0.3, 1.3).mean() == 0.3
     assert stats.multivariate_normal(X[:3], S).logpdf(ROWS[:, :3]).shape == (3,)
+
+
+def test_places_that_are_traced_alone_move_integrals():
+    for name in ("simpson", "cumulative_simpson"):
+        ours, scipys = (lambda x, s=s, name=name: getattr(s, name)(ROWS, x=x)[..., -1].sum() for s in (integrate, scipys_integrate))
+        for derived in (grad, dualad.gradient):
+            np.testing.assert_allclose(derived(ours)(PLACES[0]), differences(scipys, PLACES[0], 1e-5), rtol=1e-7)
+
+
+def test_counts_without_a_derivative_are_refused_by_name():
+    for name in ("binom", "nbinom"):
+        check_refused(3.3, [(lambda n, name=name: getattr(stats, name).logsf(2, n, 0.4), rf"scipy.stats.{name}: .*with respect to 'n'")])
+    check_refused(
+        0.3, [(lambda x: linalg.inv(np.eye(2) * x, overwrit_a=True), r"scipy.linalg.inv.* unexpected keyword argument 'overwrit_a'")]
+    )
 
 
 def test_log_densities_do_not_underflow():
