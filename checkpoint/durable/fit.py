@@ -96,6 +96,8 @@ class Fit(Storage):
     (True, 0)
     """
 
+    durable = True
+
     def __init__(self, path: str | os.PathLike[str], *, every: float = 1.0, keep: int = 2, token: Any = None) -> None:
         self.path = folder_path(path, "Fit").absolute()
         self.every = amount(every, "seconds", where="Fit", argument="every")
@@ -113,10 +115,6 @@ class Fit(Storage):
             "Fit: it cannot be pickled, because this process has locked its folder; use threads or forks of this process, or a Fit with "
             "its own folder in each process"
         )
-
-    @property
-    def durable(self) -> bool:
-        return True
 
     def __call__(self, f: Callable[P, R], name: str | None = None) -> Callable[P, R]:
         """The same function, whose results are kept.

@@ -25,7 +25,7 @@ from ..storage.codec import NAMESPACE
 from ..storage.digests import described, digest
 from ..storage.states import canonical, copy_state, nbytes
 from ..support.costs import PART_BYTES
-from ..sweep.sweep import RowRestorers
+from ..sweep.player import RowRestorers
 from .folder import ANEW, Mark, remove_files, warn
 from .identity import function_digest
 from .points import LeafCodec, Named, Point, named, structure_of, text_of

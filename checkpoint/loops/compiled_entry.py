@@ -25,21 +25,20 @@ from dualad.jit.verify import evaluating
 from dualad.support.byte_sizes import parse_bytes
 
 from ..reverse.tape import Tape
-from ..schedules import CTZ
 from ..schedules.blocks import Blocks, blocks_of
 from ..storage import Memory
 from ..storage.memory import itself
 from ..storage.states import nbytes
 from ..support.checks import too_many
 from ..support.costs import ADDITION_SECONDS, BLOCK_STATES, COPIED_STATES, LEAF_BYTES, STATE_BYTES
+from ..sweep.player import Player
 from ..sweep.stats import Stats
-from ..sweep.sweep import Sweep
 from .compiled import in_python, left_out, probe
 from .entry import ChainEntry, Lowered, overhead_bytes, record_chain, unowned
 from .recorded import EagerEntry
 from .segments import Reversal, Segments, State, like_leaves, state_in
 from .snapshot import Snapshot
-from .spec import Loop, StepSpec
+from .spec import BY_ZEROS, IN_MEMORY, Loop, StepSpec
 from .stepper import Stepper
 from .tangents import NotCompiled, join_tangents, split_tangents
 
@@ -92,21 +91,20 @@ def record_compiled(spec: StepSpec, tape: Tape, loop: Loop, run: Callable[[StepS
     return record_chain(entry, tape, leaves, outs, partial(optree.tree_unflatten, stepper.out_structure))
 
 
-def swept_blocks(entry: CompiledEntry, tape: Tape, loop: Loop, stats: Stats) -> Sweep:
+def swept_blocks(entry: CompiledEntry, tape: Tape, loop: Loop, stats: Stats) -> Player:
     """Return the sweep of a chain, whose steps are blocks."""
     steps, schedule, storage = entry.steps, entry.blocks.schedule, loop.storage
-    options: dict[str, Any] = {"stats": stats, "progress": loop.progress, "check": loop.check}
+    options: dict[str, Any] = {"progress": loop.progress, "check": loop.check}
     if type(storage) is Memory and storage.compress is None:
         storage = replace(storage, copy=itself)  # nobody writes into a state
     if schedule.records:
         options["record"] = unowned(entry.record_block)
     if storage.durable:
         options |= entry.durable_options(tape, loop.token, entry.blocks.size, loop.until)
-    if steps is not None:
-        options["steps"] = -(-steps // entry.blocks.size)
-    else:
+    if steps is None:
         options["until"] = BlockEnd(proxy(entry))
-    return Sweep(BlockStep(proxy(entry)), entry.segments.start, schedule=schedule, storage=storage, **options)
+    blocks = None if steps is None else -(-steps // entry.blocks.size)
+    return Player(BlockStep(proxy(entry)), entry.segments.start, blocks, schedule, storage, stats, **options)
 
 
 class OneBlock:
@@ -391,7 +389,7 @@ class CompiledEntry(ChainEntry):
     def one_by_one(self) -> EagerEntry:
         """Return the same chain with steps that are not compiled, for cotangents that are themselves traced; its first sweep is made."""
         entry = EagerEntry(self.given, self.steps, exact=False)
-        entry.sweep = entry.begun(CTZ(), steps=self.steps)
+        entry.sweep = entry.begun(BY_ZEROS, IN_MEMORY, Stats())
         entry.first_sweep()
         return entry
 

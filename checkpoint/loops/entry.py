@@ -24,7 +24,7 @@ from ..storage.pool import slot_bytes
 from ..storage.states import nbytes
 from ..support.costs import CHAIN_STATES, COUNTED_STATE_BYTES, PACKED_ROW_BYTES, SWEEP_BYTES, SWEEP_STATES
 from ..sweep.plan import plan
-from ..sweep.sweep import RowRestorers
+from ..sweep.player import RowRestorers
 from .eager import lifted
 from .snapshot import Snapshot
 from .spec import Loop, StepSpec, is_floating

@@ -23,10 +23,11 @@ from dualad.support.measured import measured
 
 from ..reverse.tape import Tape, Var, owner_of
 from ..schedules import Schedule
+from ..storage import Storage
 from ..storage.states import copy_state, has_arrays, nbytes
 from ..support.costs import COUNTED_STATE_BYTES
+from ..sweep.player import Player
 from ..sweep.stats import Stats
-from ..sweep.sweep import Sweep
 from .aliasing import Aliases
 from .eager import on_primals
 from .entry import ChainEntry, Lowered, one_level_down, planned, record_chain, unowned, was_written
@@ -61,12 +62,12 @@ def record(spec: StepSpec, tape: Tape, loop: Loop, reason: str, run: Callable[[S
         schedule, why = planned(entry.given, steps, loop.memory, *tried)
         reason = f"{reason}; {why}" if reason else why
     stats.reason = reason
-    options: dict[str, Any] = {"max_steps": loop.max_steps, "stats": stats, "progress": loop.progress, "check": loop.check}
+    options: dict[str, Any] = {"max_steps": loop.max_steps, "progress": loop.progress, "check": loop.check}
     if storage.durable:
         options |= entry.durable_options(tape, loop.token)
     if loop.until is not None:
         options["until"] = on_primals(loop.until)
-    entry.sweep = sweep = entry.begun(schedule, steps=steps, storage=storage, **options)
+    entry.sweep = sweep = entry.begun(schedule, storage, stats, **options)
     tape.sweeps = [*getattr(tape, "sweeps", ()), sweep]
     return record_chain(entry, tape, entry.first_sweep(), entry.outs.arrays() if spec.outputs else [], entry.outs.tree)
 
@@ -90,10 +91,11 @@ class EagerEntry(ChainEntry):
 
     # --- the first sweep ----------------------------------------------------------------------------------------------------
 
-    def begun(self, schedule: Schedule, **options: Any) -> Sweep:
+    def begun(self, schedule: Schedule, storage: Storage, stats: Stats, **options: Any) -> Player:
         """Return a sweep of the chain."""
         record = unowned(self.record_step) if schedule.records else None
-        return Sweep(self.advancing(), self.spec.tree(self.given.state), schedule=schedule, record=record, **options)
+        state = self.spec.tree(self.given.state)
+        return Player(self.advancing(), state, self.steps, schedule, storage, stats, record=record, **options)
 
     def first_sweep(self) -> list[Any]:
         """Run the chain; return the leaves of x_N."""

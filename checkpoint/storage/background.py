@@ -20,10 +20,10 @@ import optree
 from dualad.support.byte_sizes import format_bytes
 
 from ..support.costs import GATHERED_BYTES, GATHERED_PARTS, GATHERED_STATE_BYTES, WAIT_WARNING_SECONDS
-from .codec import NAMESPACE, Pattern, check_leaves, encode_leaves, encode_rows, read_leaves, read_records
+from .codec import NAMESPACE, check_leaves, encode_leaves, encode_rows, read_leaves, read_records
 from .files import write_file
 from .lock import Lock
-from .pool import PackedSession
+from .pool import PackedSession, Pattern
 from .states import copy_state, nbytes
 from .storage import DamagedState
 from .worker import Job, Worker

@@ -8,30 +8,26 @@ file: whoever reads it brings it along.
 
 import io
 import json
-import math
 import os
 import struct
 from ast import literal_eval
 from collections.abc import Sequence
-from itertools import accumulate
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, NamedTuple
 from zlib import crc32
 
 import numpy as np
 
 from .files import opened, write_file
+from .pool import NUMBERS, Kind, Pattern, key_of, scalar
 from .states import raw
 from .storage import DamagedState
 
 __all__ = [
     "NAMESPACE",
-    "Kind",
-    "Pattern",
     "check_leaves",
     "encode_leaves",
     "encode_rows",
-    "key_of",
     "next_header",
     "next_rows",
     "read_leaves",
@@ -46,31 +42,7 @@ MAGIC, FORMAT = b"CKPT", 4
 PART, COLUMNS = 1 << 20, 1024  # bytes of a table of words that is summed, and its columns
 ALLOWED = "arrays without Python objects, NumPy and Python numbers, texts, bytes, booleans and None"
 
-#: a type of leaves with their dtype and shape, or, of what is the same in all rows, with None and the leaf itself
-Kind: TypeAlias = tuple[type, np.dtype | None, Any]
-NUMBERS: dict[type, Kind] = {kind: (kind, np.dtype(kind), ()) for kind in (float, bool, complex)} | {int: (int, np.dtype(np.int64), ())}
-CODES = {float: "d", np.float64: "d", int: "q", bool: "?"}
-CONSTANTS = frozenset({int, str, bytes, type(None)})
 NAMES = {kind.__name__: kind for kind in NUMBERS}
-INTEGERS = 1 << 63  # of which a row holds those that are smaller
-
-
-def key_of(leaves: Sequence[Any]) -> tuple[Kind, ...] | None:
-    """Return the kinds of leaves; None where there is one that cannot be written."""
-    key: list[Kind] = []
-    for leaf in leaves:
-        kind = type(leaf)
-        if kind in NUMBERS and (kind is not int or -INTEGERS <= leaf < INTEGERS):
-            key.append(NUMBERS[kind])
-        elif kind is np.ndarray or issubclass(kind, np.generic):
-            if leaf.dtype.hasobject:
-                return None
-            key.append((kind, leaf.dtype, leaf.shape))
-        elif kind in CONSTANTS:
-            key.append((kind, None, leaf))
-        else:
-            return None
-    return tuple(key)
 
 
 def check_leaves(leaves: Sequence[Any]) -> tuple[Kind, ...]:
@@ -81,76 +53,6 @@ def check_leaves(leaves: Sequence[Any]) -> tuple[Kind, ...]:
     leaf = next(leaf for leaf in leaves if key_of([leaf]) is None)
     what = f"an array of dtype {leaf.dtype}" if type(leaf) is np.ndarray else f"a leaf of type {type(leaf).__name__}"
     raise TypeError(f"Disk: a state has {what}, which is not written to disk; use {ALLOWED}, or Memory()")
-
-
-class Pattern:
-    """How leaves of these kinds are packed into a row of `size` bytes; `nbytes` are those that `states.nbytes` counts."""
-
-    def __init__(self, key: tuple[Kind, ...]) -> None:
-        self.key = key
-        self.sizes = [0 if dtype is None else dtype.itemsize * math.prod(shape) for _, dtype, shape in key]
-        *self.places, self.size = accumulate(self.sizes, initial=0)
-        self.nbytes = sum(8 if kind is bool else size for (kind, _, _), size in zip(key, self.sizes, strict=True))
-        self.numbers = all(kind in CODES and dtype is not None for kind, dtype, _ in key)
-        self.restored = [i for i, (kind, _, _) in enumerate(key) if kind is np.float64]
-        self.struct = struct.Struct("=" + "".join(CODES[kind] for kind, _, _ in key)) if self.numbers else None
-
-    def pack(self, leaves: Sequence[Any], buffer: bytearray, at: int) -> None:
-        """Write leaves into a buffer; an integer of more than 64 bits, which is of another kind, is a `struct.error` or OverflowError."""
-        if self.struct is not None:
-            self.struct.pack_into(buffer, at, *leaves)
-            return
-        for leaf, (_, dtype, shape), place in zip(leaves, self.key, self.places, strict=True):
-            if dtype is not None:
-                np.ndarray(shape, dtype, buffer, at + place)[...] = leaf
-
-    def unpack(self, buffer: bytes | bytearray | memoryview, at: int) -> list[Any]:
-        """Read leaves from a buffer; arrays are copies."""
-        if self.struct is not None:
-            values = list(self.struct.unpack_from(buffer, at))
-            for i in self.restored:
-                values[i] = np.float64(values[i])
-            return values
-        leaves: list[Any] = []
-        for (kind, dtype, shape), place in zip(self.key, self.places, strict=True):
-            if dtype is None:
-                leaves.append(shape)
-                continue
-            array = np.ndarray(shape, dtype, buffer, at + place)
-            leaves.append(np.array(array) if kind is np.ndarray else _scalar(kind, array))
-        return leaves
-
-    def parts(self, row: memoryview) -> list[memoryview]:
-        """The bytes of each leaf in a row."""
-        return [row[place : place + size] for place, size in zip(self.places, self.sizes, strict=True)]
-
-    def blocks(self, leaves: Sequence[Any]) -> list[memoryview]:
-        """The same of leaves themselves, whose memory they may show."""
-        return [raw(np.asarray(leaf, dtype)) for leaf, (_, dtype, _) in zip(leaves, self.key, strict=True) if dtype is not None]
-
-    def read_row(self, file: BinaryIO, check: int) -> tuple[list[Any], int]:
-        """Read leaves from a file, arrays straight into their memory, and the checksum of their parts."""
-        leaves: list[Any] = []
-        for kind, dtype, shape in self.key:
-            if dtype is None:
-                leaves.append(shape)
-                continue
-            array = np.empty(shape, dtype)
-            check = check_of(_filled(file, raw(array)), check)
-            leaves.append(array if kind is np.ndarray else _scalar(kind, array))
-        return leaves, check
-
-    def text(self) -> list[list[Any]]:
-        return [_described(kind) for kind in self.key]
-
-    @staticmethod
-    def read(text: list[list[Any]]) -> "Pattern":
-        """What `text` says; ValueError where that is nothing."""
-        return Pattern(tuple(map(_understood, text)))
-
-
-def _scalar(kind: type, array: np.ndarray) -> Any:
-    return array.item() if kind in NUMBERS else array[()]
 
 
 def _described(given: Kind) -> list[Any]:
@@ -184,12 +86,25 @@ def _understood(text: list[Any]) -> Kind:
 # ----------------------------------------------------------------------------------------------------------- records
 
 
+def _read_row(pattern: Pattern, file: BinaryIO, check: int) -> tuple[list[Any], int]:
+    """Read leaves from a file, arrays straight into their memory, and the checksum of their parts."""
+    leaves: list[Any] = []
+    for kind, dtype, shape in pattern.key:
+        if dtype is None:
+            leaves.append(shape)
+            continue
+        array = np.empty(shape, dtype)
+        check = check_of(_filled(file, raw(array)), check)
+        leaves.append(array if kind is np.ndarray else scalar(kind, array))
+    return leaves, check
+
+
 class Header(NamedTuple):
     """The header of a record."""
 
     label: str
     rows: int
-    leaves: list[list[Any]]  # see `Pattern.text`
+    leaves: list[list[Any]]  # see `_described`
     bytes: int  # of the data
     check: int  # of the data
 
@@ -212,7 +127,7 @@ def _encode(pattern: Pattern, indices: Sequence[int], blocks: Sequence[memoryvie
     check = 0
     for block in blocks:
         check = check_of(block, check)
-    content = Header(label, len(indices), pattern.text(), sum(map(len, blocks)), check)
+    content = Header(label, len(indices), list(map(_described, pattern.key)), sum(map(len, blocks)), check)
     header = json.dumps(content._asdict()).encode()
     return [PREFIX.pack(MAGIC, FORMAT, len(header), crc32(header)), header, *blocks]
 
@@ -239,14 +154,14 @@ def next_rows(file: BinaryIO, label: str = "") -> dict[int, list[Any]]:
     header = next_header(file)
     if header.label != label:
         raise ValueError("it is of another run, or was another file")
-    pattern, count = Pattern.read(header.leaves), header.rows
+    pattern, count = Pattern(tuple(map(_understood, header.leaves))), header.rows
     if header.bytes != count * (8 + pattern.size):
         raise ValueError("its data are not those of its header")
     _check_room(file, header.bytes)
     indices = np.empty(count, np.int64)
     check = check_of(_filled(file, raw(indices)))
     if count == 1:
-        leaves, check = pattern.read_row(file, check)
+        leaves, check = _read_row(pattern, file, check)
         rows = [leaves]
     else:
         data = _filled(file, raw(np.empty(count * pattern.size, np.uint8)))

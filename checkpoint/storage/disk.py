@@ -75,13 +75,10 @@ class Disk(Storage):
             object.__setattr__(self, "queue", whole_number(self.queue, where="Disk", argument="queue", least=1, hint=hint))
         if flag(self.resume, where="Disk", argument="resume") and self.path is None:
             raise ValueError("Disk: resume=True needs a path: the folder to go on from, one for each sweep")
+        object.__setattr__(self, "durable", self.resume)
         object.__setattr__(self, "every", amount(self.every, "seconds", where="Disk", argument="every"))
         if flag(self.shared, where="Disk", argument="shared") and not self.resume:
             raise ValueError("Disk: shared goes with resume=True; without it, every sweep makes a folder of its own in path")
-
-    @property
-    def durable(self) -> bool:
-        return self.resume
 
     def open(self) -> Session:
         """A new, empty session, whose folder is made when something is saved."""

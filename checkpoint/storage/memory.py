@@ -9,11 +9,11 @@ import numpy as np
 import optree
 
 from ..support.checks import whole_number
-from .pool import PackedSession
+from .pool import MemorySession
 from .states import copy_state, nbytes, raw
 from .storage import Storage
 
-__all__ = ["Memory", "MemorySession", "itself"]
+__all__ = ["Memory", "itself"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,48 +66,12 @@ class Memory(Storage):
                 raise ValueError(f'Memory: compress must be "zlib" or "float32" (which is lossy), got {self.compress!r}')
             if self.copy is not None:
                 raise TypeError("Memory: compress packs the arrays of a state, and does not go with a copy of your own")
-
-    @property
-    def lossy(self) -> bool:
-        return self.compress == "float32"
+        object.__setattr__(self, "lossy", self.compress == "float32")
 
     def open(self) -> "MemorySession":
         copy = self.copy or copy_state
         pack, unpack = (copy, copy) if self.compress is None else PACKERS[self.compress]
         return MemorySession(copy, self.slots, pack, unpack)
-
-
-class MemorySession(PackedSession):
-    """The states of one sweep in main memory, at most `slots` of them, as ``pack(copy(state))``; see `Session`."""
-
-    name = "Memory"
-
-    def __init__(self, copy: Callable[[Any], Any], slots: int | None, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
-        super().__init__()
-        self.copy = copy  # type: ignore[method-assign, assignment]
-        self._pack, self._unpack = pack, unpack
-        self._slots = slots
-
-    def _put(self, index: int, state: Any) -> int:
-        if self._slots is not None and len(self) >= self._slots:
-            raise RuntimeError(
-                f"Memory: cannot save state {index}: all {self._slots} slots hold states {self.indices()}; drop one, or give more slots"
-            )
-        if self._pack is copy_state:
-            leaves, structure = self._flat(state)
-            size = self._pool.add(index, structure, leaves)
-            if size is not None:
-                return size
-        packed = self._pack(state)
-        size = nbytes(packed)
-        self._large[index] = packed, size
-        return size
-
-    def _take(self, index: int, kept: Any) -> Any:
-        return self._unpack(kept[0])
-
-    def _size(self, index: int, kept: Any) -> int:
-        return int(kept[1])
 
 
 def itself(state: Any) -> Any:

@@ -4,23 +4,101 @@ A state of two Python numbers takes 220 bytes as objects, and 36 here. States of
 have rows of one length; a row is found by the index of its state.
 """
 
+import math
 import struct
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar
+from itertools import accumulate
+from typing import Any, ClassVar, TypeAlias
 
+import numpy as np
 import optree
 
 from ..support.costs import LEAF_BYTES, PACKED_BYTES, PACKED_ROW_BYTES, POOL_PATTERNS, STATE_BYTES
-from .codec import Kind, Pattern, key_of
-from .states import nbytes
+from .states import copy_state, nbytes, raw
 from .storage import Session
 
-__all__ = ["PackedSession", "PackedStates", "slot_bytes"]
+__all__ = ["NUMBERS", "Kind", "MemorySession", "PackedSession", "PackedStates", "Pattern", "key_of", "scalar", "slot_bytes"]
 
 NUMBER = optree.tree_structure(0.0, none_is_leaf=True)  # type: ignore[arg-type]
+
+
+#: a type of leaves with their dtype and shape, or, of what is the same in all rows, with None and the leaf itself
+Kind: TypeAlias = tuple[type, np.dtype | None, Any]
+NUMBERS: dict[type, Kind] = {kind: (kind, np.dtype(kind), ()) for kind in (float, bool, complex)} | {int: (int, np.dtype(np.int64), ())}
+CODES = {float: "d", np.float64: "d", int: "q", bool: "?"}
+CONSTANTS = frozenset({int, str, bytes, type(None)})
+INTEGERS = 1 << 63  # of which a row holds those that are smaller
+
+
+def key_of(leaves: Sequence[Any]) -> tuple[Kind, ...] | None:
+    """Return the kinds of leaves; None where there is one that cannot be written."""
+    key: list[Kind] = []
+    for leaf in leaves:
+        kind = type(leaf)
+        if kind in NUMBERS and (kind is not int or -INTEGERS <= leaf < INTEGERS):
+            key.append(NUMBERS[kind])
+        elif kind is np.ndarray or issubclass(kind, np.generic):
+            if leaf.dtype.hasobject:
+                return None
+            key.append((kind, leaf.dtype, leaf.shape))
+        elif kind in CONSTANTS:
+            key.append((kind, None, leaf))
+        else:
+            return None
+    return tuple(key)
+
+
+class Pattern:
+    """How leaves of these kinds are packed into a row of `size` bytes; `nbytes` are those that `states.nbytes` counts."""
+
+    def __init__(self, key: tuple[Kind, ...]) -> None:
+        self.key = key
+        self.sizes = [0 if dtype is None else dtype.itemsize * math.prod(shape) for _, dtype, shape in key]
+        *self.places, self.size = accumulate(self.sizes, initial=0)
+        self.nbytes = sum(8 if kind is bool else size for (kind, _, _), size in zip(key, self.sizes, strict=True))
+        self.numbers = all(kind in CODES and dtype is not None for kind, dtype, _ in key)
+        self.restored = [i for i, (kind, _, _) in enumerate(key) if kind is np.float64]
+        self.struct = struct.Struct("=" + "".join(CODES[kind] for kind, _, _ in key)) if self.numbers else None
+
+    def pack(self, leaves: Sequence[Any], buffer: bytearray, at: int) -> None:
+        """Write leaves into a buffer; an integer of more than 64 bits, which is of another kind, is a `struct.error` or OverflowError."""
+        if self.struct is not None:
+            self.struct.pack_into(buffer, at, *leaves)
+            return
+        for leaf, (_, dtype, shape), place in zip(leaves, self.key, self.places, strict=True):
+            if dtype is not None:
+                np.ndarray(shape, dtype, buffer, at + place)[...] = leaf
+
+    def unpack(self, buffer: bytes | bytearray | memoryview, at: int) -> list[Any]:
+        """Read leaves from a buffer; arrays are copies."""
+        if self.struct is not None:
+            values = list(self.struct.unpack_from(buffer, at))
+            for i in self.restored:
+                values[i] = np.float64(values[i])
+            return values
+        leaves: list[Any] = []
+        for (kind, dtype, shape), place in zip(self.key, self.places, strict=True):
+            if dtype is None:
+                leaves.append(shape)
+                continue
+            array = np.ndarray(shape, dtype, buffer, at + place)
+            leaves.append(np.array(array) if kind is np.ndarray else scalar(kind, array))
+        return leaves
+
+    def parts(self, row: memoryview) -> list[memoryview]:
+        """The bytes of each leaf in a row."""
+        return [row[place : place + size] for place, size in zip(self.places, self.sizes, strict=True)]
+
+    def blocks(self, leaves: Sequence[Any]) -> list[memoryview]:
+        """The same of leaves themselves, whose memory they may show."""
+        return [raw(np.asarray(leaf, dtype)) for leaf, (_, dtype, _) in zip(leaves, self.key, strict=True) if dtype is not None]
+
+
+def scalar(kind: type, array: np.ndarray) -> Any:
+    return array.item() if kind in NUMBERS else array[()]
 
 
 pattern_of = lru_cache(POOL_PATTERNS)(Pattern)  # it takes longer to make than a small state to save
@@ -258,6 +336,39 @@ class PackedSession(Session):
             return self._large[index]
         except KeyError:
             raise KeyError(f"{self.name}: cannot {verb} state {index}: saved are {self.indices()}; save it first") from None
+
+
+class MemorySession(PackedSession):
+    """The states of one sweep in main memory, at most `slots` of them, as ``pack(copy(state))``; see `Session`."""
+
+    name = "Memory"
+
+    def __init__(self, copy: Callable[[Any], Any], slots: int | None, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.copy = copy  # type: ignore[method-assign, assignment]
+        self._pack, self._unpack = pack, unpack
+        self._slots = slots
+
+    def _put(self, index: int, state: Any) -> int:
+        if self._slots is not None and len(self) >= self._slots:
+            raise RuntimeError(
+                f"Memory: cannot save state {index}: all {self._slots} slots hold states {self.indices()}; drop one, or give more slots"
+            )
+        if self._pack is copy_state:
+            leaves, structure = self._flat(state)
+            size = self._pool.add(index, structure, leaves)
+            if size is not None:
+                return size
+        packed = self._pack(state)
+        size = nbytes(packed)
+        self._large[index] = packed, size
+        return size
+
+    def _take(self, index: int, kept: Any) -> Any:
+        return self._unpack(kept[0])
+
+    def _size(self, index: int, kept: Any) -> int:
+        return int(kept[1])
 
 
 def slot_bytes(state: Any) -> int:

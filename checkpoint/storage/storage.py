@@ -91,17 +91,18 @@ class Session(ABC):
 
 
 class Storage(ABC):
-    """Where saved states live: an immutable value that may serve many chains and threads at once."""
+    """Where saved states live: an immutable value that may serve many chains and threads at once.
 
-    @property
-    def lossy(self) -> bool:
-        """Whether states come back rounded, so that steps evaluated again differ from the first sweep."""
-        return False
+    Attributes
+    ----------
+    lossy : bool
+        Whether states come back rounded, so that steps evaluated again differ from the first sweep.
+    durable : bool
+        Whether states outlive the process, so that another one can go on from them.
+    """
 
-    @property
-    def durable(self) -> bool:
-        """Whether states outlive the process, so that another one can go on from them."""
-        return False
+    lossy: bool = False
+    durable: bool = False
 
     def __repr__(self) -> str:
         parts: dict[str, Any] = getattr(self, "__dataclass_fields__", {})

@@ -51,10 +51,7 @@ class Tiers(Storage):
         if self.disk.durable or self.memory.durable:
             raise ValueError("Tiers: what is in memory does not outlive the process; resume=True goes with Disk alone, and not with Tiered")
         object.__setattr__(self, "on_disk", frozenset(self.on_disk))
-
-    @property
-    def lossy(self) -> bool:
-        return self.memory.lossy or self.disk.lossy
+        object.__setattr__(self, "lossy", self.memory.lossy or self.disk.lossy)
 
     def open(self) -> "TieredSession":
         return TieredSession(self.memory.open(), self.disk.open(), self.on_disk)

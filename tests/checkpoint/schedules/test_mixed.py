@@ -76,12 +76,12 @@ def test_sweeps_begin_again_and_leave_nothing():
     engine = Engine()
     with Sweep(engine.step, X, steps=20, schedule=Mixed(4), record=engine.record, progress=False) as sweep:
         sweep.forward()
-        assert 0 < len(sweep._player.pullbacks) + len(sweep._session) <= 4
+        assert 0 < len(sweep._pullbacks) + len(sweep._session) <= 4
         sweep.forward()
         first = sweep.backward(engine.pull, X)
-        assert sweep.backward(engine.pull, X).tobytes() == first.tobytes() and not sweep._player.pullbacks
+        assert sweep.backward(engine.pull, X).tobytes() == first.tobytes() and not sweep._pullbacks
         sweep.forward()
-    assert not sweep._player.pullbacks and len(sweep._session) == 0
+    assert not sweep._pullbacks and len(sweep._session) == 0
 
 
 def test_misuse(tmp_path):
