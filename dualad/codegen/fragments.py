@@ -39,7 +39,7 @@ from ..loops import forms
 from ..loops.forms import Buffer, Choose, Made, Node, NoLoopForm, Repeat
 from ..loops.fuse import adds, memory_of, plan
 from ..loops.inner_loops import CallOfLoop
-from ..loops.threads import in_blocks, rows_of_block
+from ..loops.threads import floats, in_blocks, rows_of_block, rows_of_larger_block
 from ..rules.calling import public_name
 from ..support.costs import CALLED_ADDITIONS
 from .build import BLOCK_HIGH, BLOCK_LOW, block_of, literal, row_of, variable
@@ -287,7 +287,7 @@ def emit_call_of_loop(function: Function, step: Node) -> None:
         ]
     if form.reason:
         function.in_python = [told(form)]
-    function.additions = CALLED_ADDITIONS * max(math.prod(shape) for shape, _ in form.results)
+    function.additions = CALLED_ADDITIONS * max(floats(*result) for result in form.results)
     part: tuple = ()
     count = turns if turns > 1 else form.layout.dimensions[0]
     if rows := rows_of_call(function, form, count):
@@ -306,7 +306,10 @@ def rows_of_call(function, form, count):
     """Return how many rows each thread's block of a call has, 0 where it is made by one: what it says by flags, and what it needs besides
     its arrays, belongs to a thread."""
     alone = form.raises or form.reason or form.overwrites or any(isinstance(statement, Fill) for statement in function.statements)
-    return 0 if alone or not function.plan.blocks else rows_of_block(count, int(function.additions))
+    if alone or not function.plan.blocks:
+        return 0
+    rows_of = rows_of_larger_block if len(form.layout.dimensions) > 1 else rows_of_block
+    return rows_of(count, int(function.additions))
 
 
 def pointed(function, node):

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 
-from ..support.costs import CACHE_ELEMENTS, THREAD_BLOCKS
+from ..support.costs import CACHE_ELEMENTS, PREPARED_BLOCKS, THREAD_BLOCKS
 from .forms import Node, Reduce
 from .fuse import Nest, Part, Plan
 
-__all__ = ["in_blocks", "rows_of_block", "run", "thread"]
+__all__ = ["in_blocks", "floats", "rows_of_block", "rows_of_larger_block", "run", "thread"]
 
 
 def in_blocks(plan: Plan) -> Plan:
@@ -46,7 +46,12 @@ def rows_of(nest):
     """Return how many rows a block of a nest has, 0 if it is not cut into blocks."""
     if nest.kind != "loops" or any(map(across_rows, nest.roots)):
         return 0
-    return rows_of_block(nest.shape[0], math.prod(nest.shape))
+    return rows_of_block(nest.shape[0], max(floats(nest.shape, root.dtype) for root in nest.roots))
+
+
+def floats(shape, dtype):
+    """Return how many numbers an array has, where a complex one counts as two."""
+    return math.prod(shape) * (2 if dtype.kind == "c" else 1)
 
 
 def rows_of_block(count, elements):
@@ -55,6 +60,13 @@ def rows_of_block(count, elements):
         return 0
     rows = max(-(-count // THREAD_BLOCKS), -(-CACHE_ELEMENTS * count // elements))
     return rows if rows < count else 0
+
+
+def rows_of_larger_block(count, elements):
+    """Return the same for calls that prepare something each time, such as the factors of a Fourier transform: fewer blocks, all alike."""
+    rows = rows_of_block(count, elements)
+    blocks = max(2, round(count / (PREPARED_BLOCKS * rows))) if rows else 1
+    return -(-count // blocks) if rows else 0
 
 
 def across_rows(root):
