@@ -11,7 +11,7 @@ from ..support.costs import CACHE_ELEMENTS, PREPARED_BLOCKS, THREAD_BLOCKS
 from .forms import Node, Reduce
 from .fuse import Nest, Part, Plan
 
-__all__ = ["in_blocks", "floats", "rows_of_block", "rows_of_larger_block", "run", "thread"]
+__all__ = ["floats", "in_blocks", "rows_of_block", "rows_of_larger_block", "run", "thread"]
 
 
 def in_blocks(plan: Plan) -> Plan:

@@ -120,7 +120,7 @@ WOKEN_ADDITIONS = 1 << 20
 #: additions that an element of a called inner loop takes at least; threads share blocks of so many elements (turbulence at 256 x 256 on two
 #: threads: 35.8 ms at 4, 20.8 at 8, 23.0 at 16)
 CALLED_ADDITIONS = 8
-#: blocks that are one where each call makes the factors of a Fourier transform anew (irfft of 256 rows of 256: 115 us in 16 blocks, 99 in 4)
+#: blocks that are one where each call prepares factors of a Fourier transform (irfft of 256 rows of 256: 115 us in 16 blocks, 99 in 4)
 PREPARED_BLOCKS = 4
 #: turns in which a thread that waits for another keeps its processor (about 30 us: between the nests of a step it is there at once), then
 #: offers it to others (a millisecond: it is there for the next call), and microseconds of each sleep after that
