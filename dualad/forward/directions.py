@@ -40,7 +40,7 @@ class Directions(Traced):
             if type(arg) is Directions and arg.level is level:
                 raw[i] = arg.primal
                 batched.add(i)
-        ans = NotImplemented if not row.batch else row.batch(row.fn if row.canonical is None else row.call, raw, kwargs, batched)
+        ans = NotImplemented if not row.batch else row.batch(row.call, raw, kwargs, batched)
         if ans is NotImplemented:
             ans = loop(row, raw, kwargs, batched)
         if isinstance(ans, tuple | list):

@@ -169,7 +169,7 @@ def compress(condition, a, axis=None, out=None):
 
 def choose(a, choices, out=None, mode="raise"):
     choices = [choices[i] for i in range(len(choices))]
-    a = np.asarray(a)
+    a = a if is_traced(a) else np.asarray(a)
     if mode != "raise":
         a = a % len(choices) if mode == "wrap" else np.clip(a, 0, len(choices) - 1)
     elif np.any((a < 0) | (a >= len(choices))):

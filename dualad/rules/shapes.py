@@ -41,6 +41,7 @@ from .kinds import (
 )
 from .memory import arranged
 from .names import np
+from .primitives import within
 
 NO = np._NoValue
 
@@ -109,10 +110,21 @@ def transpose_transpose(g, x, axes=None):
     return np.transpose(g) if axes is None else np.transpose(g, tuple(np.argsort([a % g.ndim for a in axes])))
 
 
+def asking(fn):
+    """Return a function of NumPy that looks for traced values among all its arguments, where NumPy's own looks at the array alone."""
+
+    @wraps(fn)
+    def call(*args, **kwargs):
+        apply = within((*args, *kwargs.values()))
+        return fn(*args, **kwargs) if apply is None else apply(fn, args, kwargs)
+
+    return call
+
+
 @wraps(np.roll)
 def rolled(a, shift, axis=None):
     if type(a) is not np.ndarray or type(shift) is not int or type(axis) is not int or not (a.size and -a.ndim <= axis < a.ndim):
-        return np.roll(a, shift, axis)
+        return asking(np.roll)(a, shift, axis)
     out, whole = np.empty_like(a), (slice(None),) * (axis % a.ndim)  # two copies, at a third of NumPy's cost
     shift %= a.shape[axis]
     out[(*whole, slice(shift, None))] = a[(*whole, slice(None, a.shape[axis] - shift))]
@@ -434,7 +446,7 @@ linear(np.broadcast_to, lambda g, x, shape, subok=False: unbroadcast(g, x), view
 linear(np.flip,         lambda g, x, axis=None: np.flip(g, axis), view="always", moves=True, batch=axis_form)
 linear(np.diagonal,     diagonal_transpose, view="maybe", moves=True, batch=over_axes("axis1", "axis2"))
 linear(np.copy,         lambda g, x, order="K", subok=False: g, moves=True, neutral=True, cheap=True, elementwise=True)
-linear(np.take,         take_transpose, moves=True, batch=flat_form, blocks="taken", lower="take")
+linear(np.take,         take_transpose, call=asking(np.take), moves=True, batch=flat_form, blocks="taken", lower="take")
 linear(np.roll,         roll_transpose, call=rolled, moves=True, cheap=True, batch=roll_form, blocks="rolled", lower="roll")
 linear(np.repeat,       repeat_transpose, moves=True, batch=flat_form, blocks="repeated", lower="repeat")
 linear(np.tile,         tile_transpose, moves=True, batch=tile_form, lower="tile")

@@ -220,3 +220,23 @@ def test_many_cotangents_of_what_a_sort_moves():
     x = np.random.default_rng(0).normal(size=(4, 3))
     f = lambda x: np.sort(x, axis=0)
     np.testing.assert_array_equal(jacobian(jit(f, backend="numpy"))(x), jacobian(f)(x))
+
+
+CHOSEN = {
+    "np.take": lambda x: np.take(x, np.argsort(x[0]), axis=1) ** 2,
+    "the method": lambda x: x.take(indices=np.argsort(x.ravel())) ** 2,
+    "np.roll": lambda x: np.roll(x, np.argmax(x), 1) ** 2,
+    "np.choose": lambda x: np.choose((x > 0.0) * 1, [x * x, 3.0 * x]),
+}
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_plain_tangents_are_chosen_by_traced_integers(name):
+    f, x = CHOSEN[name], np.array([[0.3, -1.2, 0.8], [-0.4, 2.0, 0.1]])
+    assert np.array_equal(jit(f, backend="numpy")(x), f(x))
+    for verb in (
+        lambda x: jvp(f, (x,), (np.ones_like(x),))[1],
+        dualad.jacobian(f),
+        lambda x: jvp(dualad.jacobian(f), (x,), (X[:3] + x,))[1],
+    ):
+        assert np.array_equal(jit(verb, backend="numpy")(x), verb(x))
