@@ -32,7 +32,7 @@ import numpy as np
 
 from dualad.jit.impure import ELSEWHERE
 from dualad.jit.watch import WHEN_MADE, getattr_static, installed, mentioned, named_by
-from dualad.support.costs import WATCHED_ELEMENTS
+from dualad.support.costs import ONE_BY_ONE
 
 from ..storage.digests import compiled, hashed, summed
 from ..storage.states import raw
@@ -146,7 +146,7 @@ class Reads:
         if kind is np.ndarray and not value.dtype.hasobject:
             self.add(name, array(value, bool(self._what)))
             return
-        if kind in CONTAINERS and (kind is not dict or len(value) > WATCHED_ELEMENTS or self._what) and plain(value):
+        if kind in CONTAINERS and (kind is not dict or len(value) > ONE_BY_ONE or self._what) and plain(value):
             self.add(name, [kind.__name__.encode(), marshal.dumps(value, 2)])
             return
         if id(value) in self._seen:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from dualad.support.costs import WATCHED_ELEMENTS
+from dualad.support.costs import ONE_BY_ONE
 
 from ..schedules import Schedule
 from ..storage.codec import NAMESPACE
@@ -75,7 +75,7 @@ class Named(dict[str, Any]):
 def named(name: str, tree: Any) -> dict[str, Any]:
     """Return the leaves of a tree by names such as ``params[0]['rate']``, and its structure under the name itself."""
     accessors, leaves, structure = optree.tree_flatten_with_accessor(tree, none_is_leaf=True, namespace=NAMESPACE)
-    if len(leaves) > WATCHED_ELEMENTS or (len(leaves) == 1 and not len(accessors[0])):
+    if len(leaves) > ONE_BY_ONE or (len(leaves) == 1 and not len(accessors[0])):
         return {name: tree}
     empty = optree.tree_unflatten(structure, [0.0] * len(leaves))
     return {name: empty} | {accessor.codify(name): leaf for accessor, leaf in zip(accessors, leaves, strict=True)}

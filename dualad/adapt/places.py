@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..core.standins import BUILTINS, before_numba, look_up, stand_in
-from ..support.costs import LARGEST_TABLE
+from ..support.costs import WATCHED_LENGTH
 
 __all__ = ["Change", "changes_of_function", "changes_of_space", "functions_of"]
 
@@ -67,7 +67,7 @@ def changes_of_space(space: dict[str, Any]) -> Iterator[Change]:
                 if type(part) not in PLAIN:
                     functions += functions_of(part)
                     yield from changed(value, key, part)
-        elif kind is dict and name != "__builtins__" and len(value) <= LARGEST_TABLE:
+        elif kind is dict and name != "__builtins__" and len(value) <= WATCHED_LENGTH:
             for key, part in list(value.items()):
                 if type(part) not in PLAIN:
                     yield from changed(value, key, part)

@@ -14,7 +14,7 @@ from ..loops.forms import Buffer, Made, Node, NoLoopForm, Reduce, Scatter
 from ..loops.fuse import Nest, Plan, memory_of
 from ..loops.inline import Expression, Pull, factors
 from ..loops.nests import below, boxes_of, cuts_of, flattens, is_angle, jam, jams, lanes_of, slab_axis
-from ..support.costs import CALLED_DEPTH, JAMMED_STEPS, SHARED_ROOM_BYTES
+from ..support.costs import CALLED_DEPTH, JAMMED_STEPS, SMALL_ARRAY_BYTES
 from .body import LARGE, Body, around, each_row, started, table_row
 from .build import BLOCK, BLOCK_HIGH, BLOCK_LOW, PARTIAL, PARTS_OF, array, block_of, bounds, combined, in_block, literal, neutral, row_of
 from .merge import merged
@@ -55,7 +55,7 @@ class Names:
         free: dict[tuple, list[Var]] = {}
         for k, nodes in enumerate(parts):
             rooms = [node for node in nodes if self.variables[node].name[0] == "w" and node not in kept]
-            large = [node for node in rooms if node.size * node.dtype.itemsize >= SHARED_ROOM_BYTES]
+            large = [node for node in rooms if node.size * node.dtype.itemsize >= SMALL_ARRAY_BYTES]
             for node in large:
                 if node not in met and (left := free.get((node.shape, node.dtype))):
                     self.variables[node] = left.pop()

@@ -13,7 +13,7 @@ from llvmlite import binding
 from ..ir.frame import framed
 from ..ir.nodes import ArrayType, Module
 from ..loops.python_calls import guarded
-from ..support.costs import FRAMED_ARGUMENTS, LONG_CODE_BYTES
+from ..support.costs import LONG_CODE_BYTES, ONE_BY_ONE
 from ..support.forks import compiler, held_across_forks
 from .cache import stored
 from .entry import OBJECTS, PYTHON, code_of_alone, code_of_enter, code_of_slots, entered, immortal, places_in_slots
@@ -106,7 +106,7 @@ def code(module, name, constants=frozenset(), shared=()):
     """Return the translation of a function, and its LLVM code with that of how it is entered; DIGEST stands in its names."""
     parameters = module.function(name).parameters
     places = places_in_slots(parameters, constants)
-    if len(places) > FRAMED_ARGUMENTS:
+    if len(places) > ONE_BY_ONE:
         module = framed(module, name, places)
     else:
         places = {}

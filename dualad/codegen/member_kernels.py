@@ -17,7 +17,7 @@ from ..graph.side_by_side import Separate, side_by_side
 from ..ir.nodes import ArrayType, Call, Do, For, Function, Reshape, Row, Var
 from ..ir.values import Value as Number
 from ..ir.values import unwrapped
-from ..support.costs import LANES, LAST_ROWS, MEMBERS_ADDITIONS, MEMBERS_ELEMENTS, MEMBERS_SIDE_BY_SIDE, THREAD_BLOCKS
+from ..support.costs import CACHE_ELEMENTS, LANES, THREAD_BLOCKS, WOKEN_ADDITIONS
 from .build import BLOCK
 from .chain_kernels import ChainKernels, Group, assign
 from .fragments import Unit
@@ -39,7 +39,7 @@ class MemberKernels:
         alone = program.replace(outputs=self.outputs)
         kept = elements_of(alone)
         if kept is not None:
-            self.beside = max(LANES, min(MEMBERS_SIDE_BY_SIDE, MEMBERS_ELEMENTS // max(kept, 1)))
+            self.beside = LANES * max(1, min(LANES, CACHE_ELEMENTS // max(kept, 1)))
             self.beside = 1 << self.beside.bit_length() - 1
             try:
                 alone = side_by_side(alone, examples, moving, self.beside)
@@ -48,7 +48,7 @@ class MemberKernels:
         self.kernels = self.emitted(alone)
         self.kernels.compile()
         (unit,) = self.kernels.units
-        most = max(1, int(MEMBERS_ADDITIONS // max(unit.source.additions, 1.0)))
+        most = max(1, int(LANES * WOKEN_ADDITIONS // max(unit.source.additions, 1.0)))
         self.most = most * self.threads  # rows of a call, so that an interrupt is noticed between them
         self.pool: list = []
 
@@ -76,7 +76,7 @@ class MemberKernels:
     def __call__(self, values: list, count: int) -> list[np.ndarray]:
         """Return the outputs of so many members, stacked; so are the inputs that move."""
         rows = -(-count // self.beside)
-        last = min(rows, LAST_ROWS * self.threads) if count % self.beside else 0  # are copied, one with others in place of those that lack
+        last = min(rows, THREAD_BLOCKS) if count % self.beside else 0  # are copied, one with others in place of those that lack
         stacked = [np.ascontiguousarray(x) for x, moves in zip(values, self.moving, strict=True) if moves]
         shared = [np.asarray(x, order="C") for x, moves in zip(values, self.moving, strict=True) if not moves]
         outs = [np.empty((rows * self.beside, *out.shape), out.dtype) for out in self.outputs]

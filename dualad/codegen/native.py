@@ -17,7 +17,7 @@ from ..ir.verify import checking, verify
 from ..loops.forms import Buffer, Fill, Made, Node
 from ..loops.fuse import Plan, memory_of, plan
 from ..loops.threads import in_blocks
-from ..support.costs import SLOW_SOURCE_LINES, SMALL_ARRAY_BYTES, WOKEN_ADDITIONS
+from ..support.costs import PROGRAM_OPERATIONS, SMALL_ARRAY_BYTES, WOKEN_ADDITIONS
 from ..support.forks import compiler
 from .emit import Source, emit
 from .fragments import STEPS
@@ -28,7 +28,7 @@ __all__ = ["Native", "compile_llvm", "compiled", "too_long"]
 def too_long(source: str, *programs: Program) -> str | None:
     """Return why a source should not be compiled, None where it may."""
     lines = source.count("\n")
-    if lines <= SLOW_SOURCE_LINES:
+    if lines <= 2 * PROGRAM_OPERATIONS:
         return None
     busiest = Counter(operation.line for program in programs for operation in program.operations).most_common(1)[0][0]
     return (

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..support.costs import NAP, OFFERS, WAITS
+from ..support.costs import NAP, WAITS
 from ..support.forks import in_child
 
 __all__ = ["PLACES", "TEAMS", "WORDS", "code_of_team", "helped", "idlers"]
@@ -203,7 +203,7 @@ PAUSES = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": "@llvm.aarch64.hint(i32
 def code_of_team(processor: str) -> str:
     """Return the LLVM code of ``share(status, function, given, count)`` and of ``help(team, thread)``."""
     pause = PAUSES.get(processor)
-    text = TEAM.format(pause=f"call void {pause}" if pause else "", WAITS=WAITS, LONG=WAITS + OFFERS, NAP=NAP, **PLACES)
+    text = TEAM.format(pause=f"call void {pause}" if pause else "", WAITS=WAITS, LONG=2 * WAITS, NAP=NAP, **PLACES)
     return f"declare void {pause.replace(' 1', '')}\n{text}" if pause else text
 
 

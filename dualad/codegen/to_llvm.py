@@ -16,7 +16,7 @@ from ..ir.cut import cut
 from ..ir.nodes import ArrayType, Assign, Cast, Const, Expression, Function, Module, Op, Return, Table, Var
 from ..ir.values import PART, Value, arithmetic_dtype, common, unwrapped
 from ..ir.walk import accumulates
-from ..support.costs import LONG_FUNCTION, SHARED_LINES
+from ..support.costs import LONG_FUNCTION
 from ..support.ufunc_loops import INVALID, address_of, symbol_of
 from . import kernels, scalars
 from .arithmetic import OVERFLOWS
@@ -112,7 +112,7 @@ class Unit:
 
     def functions(self):
         """Return the code of all functions: a kernel whose copies would be long together is not copied to each call."""
-        long = [function for key, function in self.made.items() if self.calls[key] * len(function.lines) > SHARED_LINES]
+        long = [function for key, function in self.made.items() if self.calls[key] * len(function.lines) > LONG_FUNCTION]
         shared = [function for function in long if not function.own and (function.is_straight or function.branches)]
         straight = [function for function in shared if function.is_straight]
         made = [function.text(function in shared) for function in self.finished]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..support.costs import NESTED_TESTS
+from ..support.costs import CALLED_DEPTH
 from .branch import Branch, align, as_kind
 from .program import Kind, Operation, Program, Value, key_of, kind_of, values_in
 from .trace import Answer, TraceError, where_in
@@ -133,7 +133,7 @@ class Tree:
                 except Apart:  # the turns are not alike
                     self.ends = ends
             alone = all(path.tests[depth].truth is test.truth for path in paths)
-            if not (alone and (self.certain or nested >= NESTED_TESTS)):
+            if not (alone and (self.certain or nested >= 3 * CALLED_DEPTH)):
                 return self.guarded(self.branched(paths, depth, start, nested), guards, lead)
             guards += [] if self.certain else [test]
         if any(len(path.tests) > len(lead.tests) for path in paths):

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..rules.indexing import getitem, updated
 from ..rules.kinds import ROWS, Elementwise
-from ..support.costs import REROLL_ALIGNED_OPERATIONS, REROLL_OPERATIONS, REROLL_TURNS
+from ..support.costs import LOOP_TURNS, REROLL_ALIGNED_OPERATIONS, REROLL_OPERATIONS
 from .operands import may_vary, replaced, shape_of
 from .passes import optimised
 from .program import Operation, Program, Value, key_of, values_in
@@ -45,20 +45,16 @@ def rolled(program: Program, exact=True) -> Program:
 def periods(letters, aligned, whole):
     """Yield where letters are periodic, as (start, period, turns), the one that saves most first."""
     best: list[tuple] = []
-    for period in range(1, len(letters) // REROLL_TURNS + 1):
+    for period in range(1, len(letters) // LOOP_TURNS + 1):
         same = letters[:-period] == letters[period:]
-        if np.count_nonzero(same) < max(REROLL_OPERATIONS - period, (REROLL_TURNS - 1) * period):
+        if np.count_nonzero(same) < max(REROLL_OPERATIONS - period, (LOOP_TURNS - 1) * period):
             continue
         ends = np.concatenate([[-1], np.flatnonzero(~same), [len(same)]])
         longest = int(np.argmax(np.diff(ends)))
         turns = (ends[longest + 1] - ends[longest] - 1) // period + 1
         saves = (turns - 1) * period
         start = int(ends[longest]) + 1
-        if (
-            turns >= REROLL_TURNS
-            and worth(turns * period, all(aligned[start : start + period]), whole)
-            and (not best or saves > best[-1][0])
-        ):
+        if turns >= LOOP_TURNS and worth(turns * period, all(aligned[start : start + period]), whole) and (not best or saves > best[-1][0]):
             best.append((saves, start, period, int(turns)))
     for _, *place in reversed(best):
         yield place
@@ -91,7 +87,7 @@ class Run:
     def rolled(self, exact):
         """Return the program with the run as one operation, None where its turns are not alike; what comes before may look like a turn."""
         last = self.start + 2 * self.period
-        while self.start <= last and self.turns >= REROLL_TURNS:
+        while self.start <= last and self.turns >= LOOP_TURNS:
             wrong = self.compare()
             if wrong is None:
                 return self.rewritten(exact)

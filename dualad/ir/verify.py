@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..support.costs import VERIFIED_ELEMENTS
 from .nodes import ArrayType, Assign, Call, Const, For, ForRows, Function, If, Lane, Load, Module, Op, Table, Type, Var
 from .ranges import FLIPPED, OPPOSITE, Range, offset_of, scaled, total
 from .to_python import OPERATORS
@@ -56,8 +55,7 @@ class Memory:
 
     def __init__(self, kind: ArrayType):
         self.stored = False
-        counted = -1 not in kind.shape and math.prod(kind.shape) <= VERIFIED_ELEMENTS
-        self.mask = np.zeros(kind.shape, bool) if counted else None
+        self.mask = None if -1 in kind.shape else np.zeros(kind.shape, bool)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from ..graph.selection import Selection
 from ..graph.symbol import Symbol
 from ..graph.trace import Trace, TraceError
 from ..graph.turns import loops_in_verbs
-from ..support.costs import KEPT_VARIANTS, NESTED_TESTS, WAITING_BYTES, WAITING_CALLS, WAITING_SECONDS
+from ..support.costs import CALLED_DEPTH, KEPT_VARIANTS, WAITING_BYTES, WAITING_CALLS
 from .compiled import BACKENDS, Compiled
 from .guards import MISS
 from .impure import Clocks, Drawn, Unheard, compare
@@ -64,7 +64,7 @@ class Entry:
         self.structures = [path.structure for path in types_of(paths)]
         leaves = sum(structure.num_leaves for structure in self.structures)
         self.left = len(compiled.program.outputs) > leaves + self.several
-        self.deep = self.left and any(len(path.tests) > NESTED_TESTS for path in paths)  # it may go on where it has left
+        self.deep = self.left and any(len(path.tests) > 3 * CALLED_DEPTH for path in paths)  # it may go on where it has left
         self.integers = integers  # see `Trace`
         self.known = len(paths) + (below.known if below else 0)
         self.below = below  # see `Below`; None where no loop asks for that, False where it cannot be
@@ -172,7 +172,7 @@ def traced_twice(jitted, call, examples, known, below):
     except Apart:
         paths, (program, count) = [first], counted([first])
     checks = Checks(jitted, program, perf_counter() - started, effect)
-    soon = known is None or backend == "numpy" or checks.cost > WAITING_SECONDS or checks.needed > WAITING_BYTES
+    soon = known is None or backend == "numpy" or checks.needed > WAITING_BYTES
     compiled = Compiled(program, backend, jitted.__name__, jitted.threads, 0 if soon else WAITING_CALLS)
     return Entry(compiled, watch, paths, count + (below.count if below else 0), checks, integers, below)
 

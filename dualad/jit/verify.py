@@ -21,7 +21,7 @@ from ..graph.branch import Branch
 from ..graph.handled import own
 from ..graph.program import Program
 from ..graph.scan import Scan
-from ..support.costs import COMPARISON_BYTES, COMPARISON_SHARE, OPERATION_SECONDS
+from ..support.costs import COMPARISON_SHARE, MEMORY_BYTES, OPERATION_SECONDS
 from ..support.equality import nearly_same, same_bits
 from ..support.forks import held_across_forks, in_child
 
@@ -74,7 +74,7 @@ class Checks:
         self.jitted, self.lasted = jitted, lasted
         self.always, self.calls, self.cost, self.spaces = jitted.verify is True, 0, OPERATION_SECONDS * count_of(program), list[dict]()
         self.needed = peak_bytes(program)
-        if reason is None and not self.always and self.needed > COMPARISON_BYTES:
+        if reason is None and not self.always and self.needed > MEMORY_BYTES:
             reason = f"its arrays take {self.needed / 2**30:.1f} GiB at a time"
         self.reason = reason if jitted.verify is not False else "verify=False"
         self.wait(1)

@@ -30,7 +30,7 @@ from weakref import ReferenceType
 
 import numpy as np
 
-from ..support.costs import WATCHED_DEPTH, WATCHED_ELEMENTS, WATCHED_LENGTH, WATCHED_MAPPED_BYTES
+from ..support.costs import LARGE_ARRAY_BYTES, ONE_BY_ONE, WATCHED_DEPTH, WATCHED_LENGTH
 from ..support.equality import same_arrays
 from .impure import ELSEWHERE, generators_of
 
@@ -90,7 +90,7 @@ class Watch:
         self.arrays[count:] = [(array, array.copy()) for array, _ in self.arrays[count:]]
         if len(self.places) == 1 and self.places[0][1] == "__code__" and not self.arrays:
             self.places = []  # a function that reads nothing: a look at its code would take a tenth of its call
-        quick = [(place, source) for place in self.places if (source := source_of(place)) is not None][:WATCHED_ELEMENTS]
+        quick = [(place, source) for place in self.places if (source := source_of(place)) is not None][:ONE_BY_ONE]
         self.quick = [source for _, source in quick]
         known = {id(place) for place, _ in quick}
         self.slow = [place for place in self.places if id(place) not in known]
@@ -131,7 +131,7 @@ class Watch:
         elif issubclass(kind, np.ndarray):
             if value.dtype == object:
                 self.at_once(value, lambda held: held.ravel().tolist(), depth)
-            elif not value.dtype.hasobject and (value.nbytes <= WATCHED_MAPPED_BYTES or (not depth and not issubclass(kind, np.memmap))):
+            elif not value.dtype.hasobject and (value.nbytes <= LARGE_ARRAY_BYTES or (not depth and not issubclass(kind, np.memmap))):
                 self.arrays.append((value, None))
         elif kind is tuple:  # which holds what it holds
             for part in value[: WATCHED_LENGTH + 1]:
@@ -172,7 +172,7 @@ class Watch:
         self.places.append((len, value, len(value)))
         if len(value) > WATCHED_LENGTH:
             return
-        if kind in SETS or len(value) > WATCHED_ELEMENTS:
+        if kind in SETS or len(value) > ONE_BY_ONE:
             self.at_once(value, parts_of, depth)
             return
         if kind in MAPPINGS:  # whose order counts, too

@@ -16,10 +16,10 @@ from ..rules.names import np
 from ..support.costs import (
     CACHE_ELEMENTS,
     INLINED_TERMS,
+    LONG_FUNCTION,
     NEST_ROOTS,
     RECOMPUTED_COST,
     UNROLLED_ELEMENTS,
-    UNROLLED_OPERATIONS,
 )
 from .forms import (
     AffineIndex,
@@ -52,7 +52,7 @@ def worth_storing(times: float, cost: float, outside: bool = False) -> bool:
 
     What is computed `outside` of innermost loops, one number at a time, takes several times as long as in a loop of its own.
     """
-    return cost > UNROLLED_OPERATIONS or (times - 1) * cost > 20 or (outside and cost > 10)
+    return cost > LONG_FUNCTION or (times - 1) * cost > 20 or (outside and cost > 10)
 
 
 @dataclass(eq=False)
@@ -142,7 +142,7 @@ def straight(node, cost):
     if isinstance(node.form, Reduce) and terms(node) > UNROLLED_ELEMENTS:
         return False
     alone = not node.shape and not isinstance(node.form, Reduce)  # a number, whose code is there once anyway
-    return alone or node.size * cost[node] <= UNROLLED_OPERATIONS
+    return alone or node.size * cost[node] <= LONG_FUNCTION
 
 
 def roots_of(order, outputs):

@@ -21,7 +21,7 @@ from ..rules.names import np
 from ..rules.scalars import IMAGINARY, REAL_PART, Scalar, named
 from ..rules.shapes import select
 from ..rules.ufuncs import softmax_share
-from ..support.costs import SELECTED_ADDITIONS
+from ..support.costs import INLINED_TERMS
 from . import elimination, moves, orders, sums
 from .forms import (
     LOWERINGS,
@@ -150,7 +150,7 @@ def chosen(operation, nodes):
 def selected(operation, condition, given):
     """Return the nodes of the results of a branch of which both programs are computed, element by element, as that takes so little."""
     programs = operation.fn.bodies.values()
-    if sum(len(program.operations) for program in programs) > SELECTED_ADDITIONS or not any(out.shape for out in operation.outputs):
+    if sum(len(program.operations) for program in programs) > INLINED_TERMS or not any(out.shape for out in operation.outputs):
         raise NoLoopForm("it would take longer")
     arms = []
     for program in programs:
@@ -159,7 +159,7 @@ def selected(operation, condition, given):
     made = [node for node in reachable([*arms[0], *arms[1]], lambda node: () if node in given else operands(node)) if node not in given]
     if any(type(node.form) not in (Map, Fill) or node.dtype.kind not in "fb" for node in made):
         raise NoLoopForm("it is not elementwise")
-    if sum(node.form.scalar.cost for node in made if type(node.form) is Map) > SELECTED_ADDITIONS:
+    if sum(node.form.scalar.cost for node in made if type(node.form) is Map) > INLINED_TERMS:
         raise NoLoopForm("it would take longer")
     return tuple(exactly(mapped(select, condition, *pair, out=out.dtype), out) for *pair, out in zip(*arms, operation.outputs, strict=True))
 

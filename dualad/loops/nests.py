@@ -13,7 +13,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from ..support.costs import CACHE_ELEMENTS, FAST_SHARE, JAMMED_STEPS, LANES, LIGHT_COST, MOST_LANES, SLABS
+from ..support.costs import CACHE_ELEMENTS, FAST_SHARE, JAMMED_STEPS, LANES, SLABS
 from .forms import AffineIndex, Reduce, reachable
 
 __all__ = [
@@ -85,7 +85,7 @@ def jams(nest, pull, targets):
     sums = [{last, inner} & {*root.form.axes} for root in nest.roots if isinstance(root.form, Reduce)]
     if {last, inner} in sums or not ({last} in sums or {inner} in sums):
         return False
-    return cost(targets) <= LIGHT_COST
+    return is_light(targets)
 
 
 def lanes_of(nest, pull, targets, count):
@@ -96,8 +96,8 @@ def lanes_of(nest, pull, targets, count):
         return LANES // (JAMMED_STEPS // 2) if len(nest.shape) > 2 else LANES
     if scattered(pull, targets):
         return LANES
-    most = MOST_LANES if count == math.prod(nest.shape) else MOST_LANES // 2
-    most //= max(1, sum(isinstance(root.form, Reduce) for root in nest.roots)) if cost(targets) <= LIGHT_COST else 2
+    most = 4 * LANES if count == math.prod(nest.shape) else 2 * LANES
+    most //= max(1, sum(isinstance(root.form, Reduce) for root in nest.roots)) if is_light(targets) else 2
     return max(LANES, 1 << (min(most, count // 4).bit_length() - 1))
 
 
@@ -109,8 +109,10 @@ def scattered(pull, targets):
     return strided or any(expression.dtype.kind == "c" for expression in below(targets))
 
 
-def cost(targets):
-    return sum(expression.what.cost if expression.kind == "map" else 1 for expression in below(targets) if expression.args)
+def is_light(targets):
+    """Return whether little is computed for an element, so that eight partial sums would wait for each other."""
+    cost = sum(expression.what.cost if expression.kind == "map" else 1 for expression in below(targets) if expression.args)
+    return cost <= 2 * LANES
 
 
 def jam(axis, count, together):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..support.callers import trimmed
-from ..support.costs import COLORING_STEPS, COMPARED_BYTES
+from ..support.costs import CACHE_ELEMENTS, COLORING_STEPS
 from ..support.forks import cached_property
 from .greedy import ORDERS, columns_colored, star_colored
 from .sets import scipy_sparse
@@ -203,7 +203,7 @@ class Coloring:
     @cached_property
     def signature(self):
         """What the indices and indptr of a matrix are compared with: small ones as bytes, which is faster."""
-        return tuple(part.tobytes() if part.nbytes < COMPARED_BYTES else part for part in (self.indices, self.indptr))
+        return tuple(part.tobytes() if part.size < CACHE_ELEMENTS else part for part in (self.indices, self.indptr))
 
     def __repr__(self):
         of = [f"{n} {'colour' + 's' * (n != 1) + ' ' if k == 0 else ''}of {what}" for k, (n, what) in enumerate(self.parts())]

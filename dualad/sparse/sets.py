@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..support.costs import PATTERN_ENTRIES, PATTERN_PARTS, SHARED_SET_ENTRIES
+from ..support.costs import MEMORY_BYTES, PATTERN_PARTS, SHARED_SET_ENTRIES
 
 __all__ = ["Sets", "TooDense", "identity_table", "scipy_sparse", "together", "union"]
 
@@ -147,7 +147,7 @@ def united(rows):
 
 def refuse(entries):
     """Raise where there are too many entries."""
-    if entries > PATTERN_ENTRIES:
+    if 8 * entries > MEMORY_BYTES:
         raise TooDense(f"the pattern would have about {entries:.1e} entries")
 
 

@@ -10,9 +10,14 @@ Imported by name where it is used; this file imports nothing. ``python -m benchm
 #: bytes: smaller arrays are copied, folded into programs and held by machine code; larger ones are dropped early, and stand for each
 #: other as examples while a program is traced (a gradient that holds 400 numbers: 57 us off, 50 us)
 SMALL_ARRAY_BYTES = 4096
-#: bytes: smaller arrays are compared as `bytes`, larger ones word by word, without a copy (8 kB: 0.9 us as bytes, 3.3 by words; 128 kB:
-#: 7.7 and 5.9)
-COMPARED_BYTES = 1 << 16
+#: bytes of an array that is watched in a memory map, or in an object of an installed class; of the directions of a compiled chunk: all in
+#: one, not code for each
+LARGE_ARRAY_BYTES = 64 << 20
+#: bytes that may be taken without being asked for: by the results of a plain evaluation that are compared, by a pattern before it is dense
+MEMORY_BYTES = 1 << 30
+#: parts that are watched, named, compared or passed one by one: elements of a container, places of a guard, numbers that a function is
+#: given (a sum of 4000 numbers compiles in 11.3 s off, 2.2)
+ONE_BY_ONE = 100
 
 # --- directions (forward mode) --------------------------------------------------------------------------------------------------------
 
@@ -24,18 +29,15 @@ CHUNK_DIRECTIONS = 4
 #: products from which `einsum` of two arrays looks for a product of matrices (8 directions of n = 32: 320 us, 430 always;
 #: n = 128: 2.2 ms, 3.3 never)
 LIBRARY_PRODUCTS_EAGER = 50_000
-#: bytes of the directions of a compiled chunk. All in one, not code for each: every chunk is compiled by itself
-COMPILED_CHUNK_BYTES = 64 << 20
 
 # --- programs -------------------------------------------------------------------------------------------------------------------------
 
-#: operations of a traced program, and of a loop that patterns are read from turn by turn (the gradient of a sum of 4999 squares, of
-#: 24,997 operations, compiles in 13 s of CPU time; others take minutes beyond); so many
-#: shapes of dask arrays are known by their chunks
+#: operations of a traced program, and of a loop that patterns are read from turn by turn (the gradient of a sum of 4999 squares, of 24,997
+#: operations, compiles in 13 s of CPU time; others take minutes beyond); so many shapes of dask arrays are known by their chunks. Source of
+#: two lines each takes half a minute to compile: more is refused
 PROGRAM_OPERATIONS = 25_000
-#: turns that are at least rolled up into a loop
-REROLL_TURNS = 4
-#: turns of a loop that ends by a test up to which each number of them is a path of its own: it runs as fast, and knows no other number
+#: turns that are at least rolled up into a loop; and up to which each number of turns of a loop that ends by a test is a path of its own:
+#: it runs as fast, and knows no other number
 LOOP_TURNS = 4
 #: operations that are at least rolled up. Gradients of relaxations: 70 operations compile in 2.1 s unrolled, in 0.6 s rolled up, and
 #: take the same time
@@ -46,76 +48,57 @@ REROLL_ALIGNED_OPERATIONS = 400
 
 # --- jit ------------------------------------------------------------------------------------------------------------------------------
 
-#: programs of a function, colourings, or paths of a traced loop, that are found again
-#: before the long way is taken: each asks a guard (1 us)
+#: programs of a function, colourings, or paths of a traced loop, that are found again before the long way is taken: each asks a guard (1
+#: us)
 KEPT_VARIANTS = 16
 #: of the time since the first trace, for all comparisons with the plain function together; of a sweep, for digests to compare
 COMPARISON_SHARE = 0.01
-#: bytes of results that a plain evaluation may hold at a time to be compared
-COMPARISON_BYTES = 1 << 30
-#: elements of a dict of an adapted module in which functions are looked for (10 us for 200 elements, 0.6 ms for 10,000)
-LARGEST_TABLE = 200
 #: seconds of an operation in plain NumPy code, before it is known
 OPERATION_SECONDS = 5e-6
 #: calls of a program that has learnt a path which NumPy makes before it is compiled: it may soon learn others (12 paths and their
-#: gradient: 6.8 s each compiled at once, 1.2 s); and the seconds and bytes of a call above which it is compiled at once
+#: gradient: 6.8 s each compiled at once, 1.2 s); and the bytes of a call above which it is compiled at once
 WAITING_CALLS = 16
-WAITING_SECONDS = 0.01
 WAITING_BYTES = 1 << 20
-#: elements of a container that are watched, or named, one by one, and places that a guard's own code compares; what is longer is
-#: compared at once
-WATCHED_ELEMENTS = 100
 #: containers and objects within one another that are looked into for what a turn of a loop may change; beyond, all counts as changed
 VISITED_DEPTH = 20
-#: elements of a container of which more than the length is watched
+#: elements of a container of which more than the length is watched, or in which the functions of an adapted module are looked for (0.3 ms)
 WATCHED_LENGTH = 5000
-#: bytes of an array that is watched in a memory map, or in an object of an installed class
-WATCHED_MAPPED_BYTES = 1 << 24
 #: objects of installed classes within each other that are looked into
 WATCHED_DEPTH = 2
 
 # --- machine code ---------------------------------------------------------------------------------------------------------------------
 
-#: elements of an array up to which the verifier (tests, DUALAD_CHECK=1) follows what is stored one by one
-VERIFIED_ELEMENTS = 1 << 20
 #: bytes of all functions on disk: some thousand
 CODE_CACHE_BYTES = 256_000_000
 #: part of those that a process writes until it lists the folder again
 CODE_CACHE_SURVEYS = 16
 #: seconds after which nobody goes on writing a file
 ABANDONED_FILE_SECONDS = 3600.0
-#: lines of source that take half a minute to compile, at 0.5 ms a line: refused, with the way out
-SLOW_SOURCE_LINES = 50_000
 #: expressions of a function, beyond which it is cut into pieces of a quarter of so many, as emission takes time in proportion to the
 #: square (the gradient of 300 array operations: 58 s and 378 MB off, 14 s and 183 MB; of 3000 scalar ones: emission 1.8 s in pieces of
-#: 2000, 0.3)
+#: 2000, 0.3). Lines of LLVM code that the copies of a kernel may take, else they share a function (the same gradient: 18 s off, 14; it runs
+#: as long). Operations of a small array that is straight code, and of an expression that is not stored: code grows with each place where it
+#: is read
 LONG_FUNCTION = 2000
-#: lines of LLVM code that the copies of a kernel may take; else they share a function (the same: 18 s off, 14; it runs as long)
-SHARED_LINES = 3000
-#: tests of one known answer that are branches in each other; later ones of a path are made without, and ask at its end whether it was left
-#: (300 tests: a program of 300 branches in each other is too deep for Python's stack)
-NESTED_TESTS = 24
-#: branches and loops in each other, of which the innermost are a function that is called: what is copied to its caller takes LLVM more
-#: than in proportion to its depth (40 branches in each other: 27 s off, 0.5)
+#: branches and loops in each other, of which the innermost are a function that is called: what is copied to its caller takes LLVM more than
+#: in proportion to its depth (40 branches in each other: 27 s off, 0.5). Three functions deep are the branches of tests of one known
+#: answer: later ones of a path ask at its end whether it was left (300 in each other are too deep for Python's stack)
 CALLED_DEPTH = 8
-#: numbers that a function is given, from which it and its pieces read them from memory (a sum of 4000 numbers
-#: compiles in 11.3 s off, 2.2)
-FRAMED_ARGUMENTS = 100
 #: bytes of LLVM code that is optimised less (the gradient of 300 array operations: 12.3 s off, 9.8, and optimised in 2.9 s where loops
 #: are unrolled, 2.0 where not; it runs as long) and emitted less (the gradient of a sum of 3000 numbers: emission 2.7 s off, 1.2)
 LONG_CODE_BYTES = 1 << 20
 
 # --- loop nests -----------------------------------------------------------------------------------------------------------------------
 
-#: elements (256 kB of floats) that stay in a core's cache from one nest to the next; of a block of a nest in blocks, and of slabs that go
-#: together
+#: elements (256 kB of floats) that stay in a core's cache from one nest to the next; of a block of a nest in blocks, of slabs that go
+#: together, of each eighth of the members side by side, and of arrays that are compared as `bytes`, not word by word (8 kB: 0.9 us, 3.3 by
+#: words; 128 kB: 7.7 and 5.9)
 CACHE_ELEMENTS = 1 << 15
-#: bytes of arrays to work in from which several that are not read at the same time are one (the gradient of turbulence at 256 x 256:
-#: 6.1 ms a step off, 5.2; at 64 x 64 the same)
-SHARED_ROOM_BYTES = 1 << 15
-#: blocks of a nest at most; bits depend on them, not on the number of threads
+#: blocks of a nest at most; bits depend on them, not on the number of threads. Rows of members of which a copy is made where the last one
+#: is not full (10^6 + 1 products: 4.3 ms if all were, 1.9)
 THREAD_BLOCKS = 64
-#: additions of a program (some 70 us) from which threads are woken for it, which takes 8 us (a sum of 2^16 products: 32 us, 24 alone)
+#: additions of a program (some 70 us) from which threads are woken for it, which takes 8 us (a sum of 2^16 products: 32 us, 24 alone).
+#: Eight times as many are those of the members of one call from Python: an interrupt is noticed between two
 WOKEN_ADDITIONS = 1 << 20
 #: additions that an element of a called inner loop takes at least; threads share blocks of so many elements (turbulence at 256 x 256 on two
 #: threads: 35.8 ms at 4, 20.8 at 8, 23.0 at 16)
@@ -123,18 +106,15 @@ CALLED_ADDITIONS = 8
 #: blocks that are one where each call prepares factors of a Fourier transform (irfft of 256 rows of 256: 115 us in 16 blocks, 99 in 4)
 PREPARED_BLOCKS = 4
 #: turns in which a thread that waits for another keeps its processor (about 30 us: between the nests of a step it is there at once), then
-#: offers it to others (a millisecond: it is there for the next call), and microseconds of each sleep after that
-WAITS, OFFERS, NAP = 2000, 2000, 50
+#: as many in which it offers it to others (a millisecond: it is there for the next call), and microseconds of each sleep after that
+WAITS, NAP = 2000, 50
 #: elements of an array that is straight code, a matrix of 6 x 6 (POLLU's Jacobian 1.44 us off, 1.27), of the right-hand sides of a
 #: system that is, and of the inputs of a Jacobian computed column by column (POLLU's along colours compiles in 1.2 s, 0.4)
 UNROLLED_ELEMENTS = 36
-#: operations that such an array may take, and additions of an expression that is not stored: code grows with each place where it is read
-UNROLLED_OPERATIONS = 1500
-#: terms of a reduction that is written out where it is read: a window of 3 x 3 (9 terms: 25.8 us off, 13.4)
+#: terms of a reduction that is written out where it is read: a window of 3 x 3 (9 terms: 25.8 us off, 13.4). Additions of both programs of
+#: a branch that are computed, so that its elements are selected in the loops around it (4096 numbers: 4 take 0.69 of the time of one
+#: program, 8 0.82, 16 as long)
 INLINED_TERMS = 9
-#: additions of both programs of a branch that are computed, so that its elements are selected in the loops around it (4096 numbers: 4 take
-#: 0.69 of the time of one program, 8 0.82, 16 as long)
-SELECTED_ADDITIONS = 8
 #: additions: what costs no more is computed again as fast as it is read
 RECOMPUTED_COST = 3
 #: roots of a nest at most: each has registers and pointers of its own (100 results: 2.1 ms off, 1.7)
@@ -148,12 +128,11 @@ FAST_SHARE = 0.98
 
 # --- sums -----------------------------------------------------------------------------------------------------------------------------
 
-#: partial sums of a reduction: bits depend on it, and on nothing of the machine; an innermost loop of fewer elements is not vectorised
+#: partial sums of a reduction: bits depend on it, and on nothing of the machine; an innermost loop of fewer elements is not vectorised.
+#: Where terms of at most twice as many additions are added, eight would wait for each other: there are up to four times as many (a sum of
+#: 10^5: 12.4 us with 8, 10.3). Vectors of so many members stand side by side, at most as many vectors
+#: (the gradient of 1000 Runge-Kutta steps of Lorenz takes 37 us a member one after the other, 6.8 with 8 side by side, 5.1 with 64)
 LANES = 8
-#: the same where nothing but light terms are added: eight wait for each other (a sum of 10^5: 12.4 us with 8, 10.3)
-MOST_LANES = 32
-#: additions of a term that is light
-LIGHT_COST = 16
 #: steps of the last loop but one that are taken at once where terms are light, and half as many of a loop around: each value that is
 #: read serves all of them (a neural ODE's gradient 64 us off, 48; a product of matrices, n = 16, 1.62 and 1.14)
 JAMMED_STEPS = 4
@@ -167,17 +146,6 @@ RANKED_ELEMENTS = 40
 #: rows of a system of equations that is written out (4: 10.8 us off, 1.7): beyond, it compiles for long
 ELIMINATED_ROWS = 4
 
-# --- members of an ensemble -----------------------------------------------------------------------------------------------------------
-
-#: members that stand side by side at most, and elements that they keep (2 MB): the gradient of 1000 Runge-Kutta steps of Lorenz takes
-#: 37 us a member one after the other, 6.8 with 8 side by side, 5.1 with 64
-MEMBERS_SIDE_BY_SIDE = 64
-MEMBERS_ELEMENTS = 1 << 18
-#: additions of the members of one call from Python, about ten milliseconds: an interrupt is noticed between two
-MEMBERS_ADDITIONS = 10_000_000
-#: rows of members, for each thread, of which a copy is made where the last one is not full (10^6 + 1 products: 4.3 ms if all were, 1.9)
-LAST_ROWS = 4
-
 # --- sparse ---------------------------------------------------------------------------------------------------------------------------
 
 #: inputs for each colour of a compiled Jacobian that is computed along colours (Burgers, n = 200: 18.4 us off, 4.9)
@@ -186,8 +154,6 @@ SPARSE_GAIN = 4
 PATTERN_PARTS = 12
 #: entries of a set, on the average, from which equal sets are looked for
 SHARED_SET_ENTRIES = 32
-#: entries of a pattern (0.8 GB), beyond which it is refused as dense
-PATTERN_ENTRIES = 100_000_000
 #: steps that colouring in two more orders may take without being asked for (20 ms)
 COLORING_STEPS = 2_000_000
 #: columns of a row that is left out of the degrees that change while colouring

@@ -6,7 +6,7 @@ from math import gcd
 
 import numpy as np
 
-from .costs import COMPARED_BYTES
+from .costs import CACHE_ELEMENTS
 
 __all__ = ["nearly_same", "same_arrays", "same_bits"]
 
@@ -25,7 +25,7 @@ def same_arrays(a, b):
     """Return whether two arrays hold the same bits (NaN included), or the same objects; large ones of one layout without a copy."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
-    if a.nbytes > COMPARED_BYTES and not a.dtype.hasobject:
+    if a.size > CACHE_ELEMENTS and not a.dtype.hasobject:
         a, b = (a.T, b.T) if a.flags.fnc else (a, b)
         if a.flags.c_contiguous and b.flags.c_contiguous:
             word = np.dtype(f"u{gcd(a.itemsize, 8)}")

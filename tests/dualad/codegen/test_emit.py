@@ -401,7 +401,7 @@ def test_numbers_beside_loops_over_arrays():
 
 
 def test_what_would_be_compiled_for_long_is_refused_by_its_line(monkeypatch):
-    monkeypatch.setattr("dualad.codegen.native.SLOW_SOURCE_LINES", 20)
+    monkeypatch.setattr("dualad.codegen.native.PROGRAM_OPERATIONS", 10)
     with pytest.raises(OverflowError, match=r"has \d+ lines, .*emitted_examples.py.*Write it as chain"):
         compile_llvm(SOURCES["wave"])
 

@@ -30,7 +30,7 @@ def stored(size=3):
 @pytest.fixture(params=["built-in", "ctypes", "frame"])
 def function(request, monkeypatch):
     monkeypatch.setattr(machine, "made", {})
-    monkeypatch.setattr(machine, "FRAMED_ARGUMENTS", 0 if request.param == "frame" else 100)
+    monkeypatch.setattr(machine, "ONE_BY_ONE", 0 if request.param == "frame" else 100)
     entry.tell.cache_clear()
     if request.param != "ctypes":
         return stored()

@@ -383,11 +383,9 @@ def test_emitted_programs_as_python_runs_what_is_printed(name):
 @pytest.mark.parametrize("name", ["wave", "wave_jvp", "in_slices_vjp", "lorenz", "rows_and_columns"])
 def test_pieces_frames_and_shared_kernels_give_the_same_bits(name, monkeypatch):
     outs = []
-    cases = (10**9, 10**9, 100, 10**9), (1, 10**9, 0, 10**9), (10**9, 0, 0, 10**9), (1, 0, 100, 0)
-    for longest, lines, numbers, size in cases:
+    for longest, numbers, size in (10**9, 100, 10**9), (1, 0, 10**9), (10**9, 0, 10**9), (0, 100, 0):
         monkeypatch.setattr(to_llvm, "LONG_FUNCTION", longest)
-        monkeypatch.setattr(to_llvm, "SHARED_LINES", lines)
-        monkeypatch.setattr(machine, "FRAMED_ARGUMENTS", numbers)
+        monkeypatch.setattr(machine, "ONE_BY_ONE", numbers)
         monkeypatch.setattr(machine, "LONG_CODE_BYTES", size)
         native = compile_llvm(SOURCES[name])
         rng = np.random.default_rng(3)
@@ -399,7 +397,7 @@ def test_pieces_frames_and_shared_kernels_give_the_same_bits(name, monkeypatch):
 
 
 def test_loops_call_shared_kernels_of_vectors(monkeypatch):
-    monkeypatch.setattr(to_llvm, "SHARED_LINES", 0)
+    monkeypatch.setattr(to_llvm, "LONG_FUNCTION", 100)
     text = str(optimised(code(compile_llvm(SOURCES["wave"]).emitted.module, "part0")[1]))
     assert re.search(r"call [^@]*<\d+ x double> @f\d_exp\.\d+", text)
     (vectors,) = re.findall(r"define [^@]*@f\d_exp\.4.*?\n}", text, re.DOTALL)

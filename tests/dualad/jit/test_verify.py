@@ -257,7 +257,7 @@ def test_a_function_that_does_more_is_not_called_again(name, every, tmp_path, ca
 
 
 def test_more_than_there_is_room_for_is_left_out(monkeypatch):
-    monkeypatch.setattr(verify, "COMPARISON_BYTES", 1000)
+    monkeypatch.setattr(verify, "MEMORY_BYTES", 1000)
     f, g = jit(lambda x: np.sin(x) * x), jit(lambda x: np.sin(x) * x, verify=True)
     x = np.ones(200)
     for _ in range(3):

@@ -282,7 +282,7 @@ def test_wrong_calls():
 
 
 def test_a_pattern_that_is_too_dense_names_the_line(monkeypatch):
-    monkeypatch.setattr("dualad.sparse.sets.PATTERN_ENTRIES", 100_000)
+    monkeypatch.setattr("dualad.sparse.sets.MEMORY_BYTES", 800_000)
     with pytest.raises(ValueError, match=r"line \d+ of .*test_pattern.py.* the derivative is dense"):
         sparsity(lambda x: np.cumsum(x), np.ones(1000))
     with pytest.raises(ValueError, match=r"sparsity: of output 0, float64\[1000\], .*1.0e\+06 entries: the derivative is dense"):
