@@ -21,7 +21,7 @@ from ..graph.visits import parts_of
 from .impure import ELSEWHERE
 from .watch import mentioned
 
-__all__ = ["States", "Wrapper", "closed_over", "with_symbols"]
+__all__ = ["States", "Wrapper", "closed_over", "installed", "with_symbols"]
 
 
 class Wrapper:
@@ -80,11 +80,11 @@ def of_numbers(fn):
     return stand_in(fn)
 
 
-def closed_over(functions, kept=()):
+def closed_over(functions, kept=(), live=False):
     """Return the traced values that functions read from variables outside, and what makes these functions of other values for them.
 
-    What they read besides stays what it is now, whatever becomes of the variables; but of what they keep (see `Contents`) each of the
-    functions made has a copy of its own.
+    What they read besides stays what it is now, whatever becomes of the variables (those of modules may be left `live`); but of what
+    they keep (see `Contents`) each of the functions made has a copy of its own.
     """
     found: dict[int, tuple[Any, Place]] = {}
     starts = {id(held): start for held, start in kept}
@@ -97,7 +97,7 @@ def closed_over(functions, kept=()):
             return starts[id(held)]
         return found.setdefault(id(held), (held, Place(len(found))))[1] if isinstance(held, Traced) else held
 
-    outside = Outside(noted)
+    outside = Outside(noted, live=live)
     open_functions = outside(functions)
 
     def made(values):
@@ -110,7 +110,7 @@ def closed_over(functions, kept=()):
                 return copies[id(held)]
             return values[held.number] if type(held) is Place else held
 
-        inside = Outside(instead)
+        inside = Outside(instead, live=live)
         return inside(open_functions)
 
     return tuple(held for held, _ in found.values()), made
@@ -200,11 +200,11 @@ class Outside:
 
     Objects are copied with what their attributes hold; their classes, and what installed packages hold, stay as they are, besides objects
     that have such values as attributes (interpolants). With `tables` NumPy's functions, and modules that are not installed, give
-    others, too.
+    others, too. Variables of modules that are `live` are read where they are, unless one of them holds another value.
     """
 
-    def __init__(self, instead, tables=False):
-        self.instead, self.tables = instead, tables
+    def __init__(self, instead, tables=False, live=False):
+        self.instead, self.tables, self.live = instead, tables, live
         self.known: dict[int, tuple] = {}  # by identity: what was there, which it keeps alive, and what stands for it
 
     def __call__(self, held):
@@ -273,7 +273,11 @@ class Outside:
         elsewhere = f.__code__.co_filename.startswith(ELSEWHERE)
         if elsewhere and (hasattr(f, "plain") or not f.__closure__):  # primitives are known by identity
             return f
-        space = f.__globals__ if elsewhere else dict(f.__globals__)
+        outer = f.__globals__
+        names = [] if elsewhere else [name for name in mentioned(f.__code__) if name in outer]
+        if self.live:
+            names = [name for name in names if not callable(outer[name]) and self(outer[name]) is not outer[name]]
+        space = dict(outer) if names else outer
         cells = tuple(CellType() for _ in f.__closure__ or ())
         new = FunctionType(f.__code__, space, f.__name__, None, cells or None)
         self.known[id(f)] = f, new
@@ -285,9 +289,8 @@ class Outside:
 
         new.__defaults__ = f.__defaults__ and tuple(map(seen, f.__defaults__))
         new.__kwdefaults__ = f.__kwdefaults__ and {name: seen(held) for name, held in f.__kwdefaults__.items()}
-        for name in () if elsewhere else mentioned(f.__code__):
-            if name in space:
-                space[name] = seen(space[name])
+        for name in names:
+            space[name] = seen(space[name])
         for cell, old in zip(cells, f.__closure__ or (), strict=True):
             with suppress(ValueError):  # not yet bound
                 cell.cell_contents = seen(old.cell_contents)

@@ -8,6 +8,7 @@ gives SciPy's value is checked. A limit moves as the integrand there says, whate
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
@@ -17,7 +18,10 @@ from scipy.special import roots_legendre
 
 from ..core.dispatch import array, holds_traced, looked_at
 from ..core.traced import Traced
+from ..rules.constants import evaluate
+from ..rules.cotangents import is_symbolic
 from ..support.callers import trimmed
+from ..verbs.called import called, opened, same
 from ..verbs.implicit import plain_value
 
 __all__ = ["FUNCTIONS"]
@@ -140,6 +144,11 @@ def quad(
 ) -> Any:  # fmt: skip
     if not callable(func):  # of C
         return si.quad(func, a, b, args, full_output, epsabs, epsrel, limit, points, weight, wvar, **options)
+    compiled = opened((func, a, b, args, (full_output, epsabs, epsrel, limit, points, weight, wvar), options))
+    if compiled:
+        if full_output:
+            raise TypeError("scipy.integrate.quad: with full_output= it cannot be compiled: leave it out")
+        return compiled_quad(*compiled)
     args, found = args if isinstance(args, tuple) else (args,), []
 
     def integrand(x: Any) -> Any:
@@ -168,6 +177,24 @@ def quad(
     return (made - looked_at(made) + result[0], *shown[1:])
 
 
+@dataclass(frozen=True)
+class Part:
+    """One of the things that `quad` returns, as a function of the numbers that its arguments are made of."""
+
+    made: Callable
+    index: int
+
+    def __call__(self, *numbers: Any) -> Any:
+        func, a, b, args, others, options = self.made(numbers)
+        return quad(func, a, b, args, *others, **options)[self.index]
+
+
+def compiled_quad(values: tuple, made: Callable, key: Any) -> tuple:
+    """Return the integral, and SciPy's estimate of its error, that a program calls for."""
+    value, error = (same(Part(made, index), key, index) for index in (0, 1))
+    return called(value, *values), evaluate(error, *values)
+
+
 def fixed(f: Callable, plainly: Callable, ends: tuple, result: tuple, points: Any, asked: float) -> Any:
     """Return the integral as a sum over plain places that gives SciPy's value, as nearly as was asked for or SciPy says it is known."""
     value, error, info = result[:3]
@@ -184,7 +211,7 @@ def fixed(f: Callable, plainly: Callable, ends: tuple, result: tuple, points: An
 @trimmed
 @wraps(si.fixed_quad)
 def fixed_quad(func: Callable, a: Any, b: Any, args: Any = (), n: int = 5) -> Any:
-    if np.any(np.isinf(looked_at(a))) or np.any(np.isinf(looked_at(b))):
+    if any(not is_symbolic(end) and np.any(np.isinf(looked_at(end))) for end in (a, b)):
         return si.fixed_quad(func, a, b, args, n)  # which says what is wrong
     x, w = roots_legendre(n)
     places = (b - a) * (np.real(x) + 1.0) / 2.0 + a

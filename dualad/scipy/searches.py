@@ -21,12 +21,12 @@ from scipy import optimize as so
 from ..core.dispatch import array, holds_traced, primal
 from ..core.traced import Traced
 from ..rules.constants import evaluate
-from ..rules.cotangents import is_symbolic
 from ..support.callers import trimmed
+from ..verbs.called import opened, same
 from ..verbs.gradient import gradient
 from ..verbs.implicit import plain_value, with_derivatives
 from ..verbs.jacobian import jacobian
-from ..verbs.solutions import Equation, identity, same, solution
+from ..verbs.solutions import Equation, solution
 
 __all__ = ["FUNCTIONS"]
 
@@ -79,8 +79,6 @@ class Plain:
         if type(x) in SIMPLE:
             return x
         before = self.traced
-        if key in BOUNDS and any(isinstance(leaf, Traced) for leaf in optree.tree_leaves(x)):
-            raise TypeError(f"{self.name} has no derivative with respect to its argument {key!r}: pass plain bounds (dualad.primal)")
         if key in DATA:
             return optree.tree_map(self.value, x)
         if key not in OWN:
@@ -209,15 +207,15 @@ def entered(name: str, kind: Callable, *, pair: str | None = None, elementwise: 
         except TypeError:
             return scipys(*args, **kwargs)  # which says what is wrong
         plain, given = Plain(title), dict(call.arguments)
-        data: Any = {key: x for key, x in given.items() if key in DATA}
-        compiled = data and any(isinstance(leaf, Traced) and is_symbolic(leaf) for leaf in optree.tree_leaves(data))
-        call.arguments.update({key: plain.argument(x, key) for key, x in given.items() if not (compiled and key in DATA)})
+        for key in BOUNDS & given.keys():
+            if any(isinstance(leaf, Traced) for leaf in optree.tree_leaves(given[key])):
+                raise TypeError(f"{title} has no derivative with respect to its argument {key!r}: pass plain bounds (dualad.primal)")
+        compiled = opened(given)
         if compiled:
-            leaves, structure = optree.tree_flatten(data)
-            others = {key: x for key, x in call.arguments.items() if key not in data}
-            key = structure, *((name, identity(x)) for name, x in sorted(others.items()))
-            result = compiled_search(same(Run(scipys, signature, others, structure, title), title, *key), leaves)
+            values, made, key = compiled
+            result = compiled_search(same(Run(scipys, signature, made, title), title, key), values)
         else:
+            call.arguments.update({key: plain.argument(x, key) for key, x in given.items()})
             result = scipys(*call.args, **call.kwargs)
             if not plain.traced:
                 return result
@@ -230,11 +228,11 @@ def entered(name: str, kind: Callable, *, pair: str | None = None, elementwise: 
             return bounded(given, kind, x)
 
         def residual(x: Any, *leaves: Any) -> Any:
-            return problem({**given, **optree.tree_unflatten(structure, leaves)}).equation(x)
+            return problem(made(leaves)).equation(x)
 
         def solved(x: Any) -> Any:
             if compiled:
-                return solution(same(Equation(title, residual, elementwise, free), title, *key), x, *leaves)
+                return solution(same(Equation(title, residual, elementwise, free), title, key), x, *values)
             plainly = problem({**call.arguments, first: given[first]})
             return with_derivatives(x, exact.equation, plainly.equation, title, elementwise=elementwise, free=free(x))
 
@@ -244,15 +242,14 @@ def entered(name: str, kind: Callable, *, pair: str | None = None, elementwise: 
 
 
 class Run:
-    """A search that a compiled program calls, with the numbers that its data is made of; `result` is the last one."""
+    """A search that a compiled program calls, with the numbers that its arguments are made of; `result` is the last one."""
 
-    def __init__(self, scipys: Callable, signature: inspect.Signature, given: dict, structure: Any, title: str) -> None:
-        self.scipys, self.signature, self.given, self.structure, self.title = scipys, signature, given, structure, title
+    def __init__(self, scipys: Callable, signature: inspect.Signature, made: Callable, title: str) -> None:
+        self.scipys, self.signature, self.made, self.title = scipys, signature, made, title
         self.result: Any = None
 
     def __call__(self, *numbers: Any) -> Any:
-        data: Any = optree.tree_unflatten(self.structure, numbers)
-        call = inspect.BoundArguments(self.signature, self.given | data)  # type: ignore[arg-type]
+        call = inspect.BoundArguments(self.signature, self.made(numbers))
         self.result = result = self.scipys(*call.args, **call.kwargs)
         told(result, self.title)
         if isinstance(result, so.RootResults):
@@ -262,7 +259,7 @@ class Run:
         return result.x if isinstance(result, so.OptimizeResult) else result
 
 
-def compiled_search(run: Run, leaves: list) -> Any:
+def compiled_search(run: Run, leaves: tuple) -> Any:
     """Return the result of a search that a compiled program calls: what has derivatives of it, and nothing else, is known by its values."""
     found = evaluate(run, *leaves)
     if isinstance(run.result, so.RootResults):

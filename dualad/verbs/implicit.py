@@ -15,7 +15,8 @@ from ..rules.calling import public_name
 from ..rules.constants import evaluate
 from ..rules.cotangents import is_symbolic
 from ..support.hints import Rest, Result
-from .solutions import Equation, identity, same, slope_of, solution, solver
+from .called import identity, same
+from .solutions import Equation, slope_of, solution, solver
 
 __all__ = ["implicit", "plain_value", "with_derivatives"]
 # --- public -----------------------------------------------------------------------------------------------------------------

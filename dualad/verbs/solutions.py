@@ -8,23 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import FunctionType
 from typing import Any
-from weakref import WeakValueDictionary
 
 import numpy as np
 
 from ..core.dispatch import array
 from ..core.traced import Traced, example_of
 from ..graph.differentiate import pullback
-from ..graph.program import key_of
 from ..graph.trace import Trace
 from ..rules.kinds import Differentiable, primitive
 from ..rules.rows import register
 from .derivative import jvp
 from .jacobian import jacobian
 
-__all__ = ["Equation", "identity", "same", "slope_of", "solution", "solver"]
+__all__ = ["Equation", "slope_of", "solution", "solver"]
 
 
 # --- linear systems ---------------------------------------------------------------------------------------------------------
@@ -138,20 +135,3 @@ class Solution(Differentiable):
 
 
 register(Solution(solution, (), (), batch=False, called="it searches"))
-
-
-#: searches and equations with equal keys are one object, by which two traces of a function are known to be the same
-MADE: WeakValueDictionary[Any, Any] = WeakValueDictionary()
-
-
-def same(made, *key):
-    """Return what was made before of this kind and with this key, if a program holds it, else this."""
-    return MADE.setdefault((type(made), *key), made)
-
-
-def identity(x):
-    """Return a key of an argument; functions that are defined anew at each call are told apart by their code and closures."""
-    x = getattr(x, "__wrapped__", x)
-    if not isinstance(x, FunctionType):
-        return key_of(x)
-    return x.__code__, id(x.__globals__), key_of(x.__defaults__), *(identity(cell.cell_contents) for cell in x.__closure__ or ())

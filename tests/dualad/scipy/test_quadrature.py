@@ -1,6 +1,7 @@
 """quad and fixed_quad: SciPy's values to the last bit, derivatives by limits, arguments and closures, of rough integrands too."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from checkpoint import grad, hvp
 pytest.importorskip("scipy")
 from scipy import integrate as si
 
-from dualad.scipy import integrate
+from dualad.scipy import integrate, optimize
 
 P = np.array([1.3, 0.7])
 INTEGRALS = {
@@ -49,6 +50,60 @@ def test_values_and_derivatives(name):
         np.testing.assert_allclose(hvp(ours, P, v), bent, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("name", INTEGRALS)
+def test_programs_call_it(name):
+    f = INTEGRALS[name](integrate)
+    compiled, slope = dualad.jit(f, backend="numpy"), dualad.jit(grad(f), backend="numpy")
+    for p in (P, 1.1 * P):
+        assert compiled(p) == pytest.approx(f(p), rel=1e-15)
+        for found in (slope(p), grad(compiled)(p)):
+            np.testing.assert_allclose(found, grad(f)(p), rtol=1e-12)
+    np.testing.assert_allclose(hvp(compiled, P, P), hvp(f, P, P), rtol=1e-11)
+
+
+RATE = 2.0
+
+
+class Decay:
+    def __init__(self, rate):
+        self.rate = rate
+
+    def at(self, x):
+        return np.exp(-self.rate * x)
+
+
+def half_life(a):
+    return optimize.brentq(lambda end: integrate.quad(lambda x: np.exp(-a * x), 0.0, end)[0] - 0.5, 0.0, 3.0)
+
+
+NESTED = {
+    "twice": lambda a: integrate.quad(lambda x: integrate.quad(lambda y: np.exp(-a * x * y), 0.0, x)[0], 0.0, 1.0)[0],
+    "a root of integrals": half_life,
+    "a method": lambda a: integrate.quad(Decay(a).at, 0.0, 1.0)[0],
+    "in a list": lambda a: integrate.quad(lambda x, c=[a, a * a]: c[0] + c[1] * x, 0.0, 1.0)[0],
+    "with its error": lambda a: sum(integrate.quad(lambda x: a * x, 0.0, 1.0)),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_what_an_integrand_holds_is_an_argument_of_the_program(name):
+    f = NESTED[name]
+    compiled, slope = dualad.jit(f, backend="numpy"), dualad.jit(grad(f), backend="numpy")
+    for a in (0.7, 0.9):
+        assert compiled(a) == f(a)
+        assert slope(a) == pytest.approx(grad(f)(a), rel=1e-12)
+    if name != "twice":  # which takes long
+        assert dualad.derivative(compiled, order=2)(0.7) == pytest.approx(dualad.derivative(f, order=2)(0.7), rel=1e-10)
+
+
+def test_programs_see_changed_globals(monkeypatch):
+    f = lambda a: integrate.quad(lambda x: RATE * a * x, 0.0, 1.0)[0]
+    compiled = dualad.jit(f, backend="numpy")
+    assert compiled(0.7) == f(0.7)
+    monkeypatch.setattr(sys.modules[__name__], "RATE", 3.0)
+    assert compiled(0.7) == f(0.7) == pytest.approx(1.05)
+
+
 def test_it_is_scipys_in_all_it_returns():
     value, error, info = integrate.quad(math.cos, 0.0, 1.0, full_output=1)
     wanted = si.quad(math.cos, 0.0, 1.0, full_output=1)
@@ -62,7 +117,10 @@ def test_it_is_scipys_in_all_it_returns():
 def test_what_has_no_derivative_is_refused_by_name():
     cases = [
         (lambda p: integrate.quad(lambda x: p * x, 0.0, 1.0, weight="cos", wvar=2.0)[0], "quad has no derivative with weight="),
-        (dualad.jit(lambda p: integrate.quad(lambda x: p * x, 0.0, 1.0)[0]), "call it outside of jit"),
+        (
+            dualad.jit(lambda p: integrate.quad(lambda x: p * x, 0.0, 1.0, full_output=1)[0]),
+            "full_output= it cannot be compiled",
+        ),
         (lambda p: integrate.quad(lambda x: p * abs(x - 1.0 / 3.0) ** -0.6, 0.0, 1.0)[0], "no sum over fixed places gives SciPy's value"),
     ]
     check_refused(2.0, cases)
