@@ -66,7 +66,7 @@ def apply(fn, args, kwargs):
             args, kwargs = row.canonical(args, kwargs)
         elif not row.trusted:
             args, kwargs = bound(row, args, kwargs)
-        args = numbers(args, lists=True)
+        args = numbers(args, row)
         top = highest(args)
         if top is None:
             return apply_by_keyword(row, args, kwargs)
@@ -411,13 +411,19 @@ def strengthen(values, args):
     return True
 
 
-def numbers(args, lists=False):
-    """Return arguments with object arrays, and `lists` with traced values, among them as arrays of numbers."""
+def numbers(args, row=None):
+    """Return arguments with object arrays, and of a row also lists of numbers, among them as arrays of numbers."""
     for arg in args:
         kind = type(arg)
-        if (kind is np.ndarray and arg.dtype.char == "O") or (lists and kind is list):
-            return tuple(map(packed, args))
+        if (kind is np.ndarray and arg.dtype.char == "O") or (row is not None and (kind is list or (kind is tuple and row.operands))):
+            args = tuple(map(packed, args))
+            return tuple(map(as_operand, args)) if row is not None and row.operands else args
     return args
+
+
+def as_operand(x):
+    """Return a list or tuple of plain numbers as the array that NumPy makes of it."""
+    return np.asarray(x) if type(x) in (list, tuple) else x
 
 
 def packed(x):

@@ -18,7 +18,7 @@ from .names import np
 
 def vecdot(a, b, /, *, axis=-1):
     a, b = (np.moveaxis(x, axis, -1) if axis != -1 else x for x in (a, b))
-    return np.matmul(conj(a)[..., None, :], b[..., :, None])[..., 0, 0][()]
+    return np.matmul(np.expand_dims(conj(a), -2), np.expand_dims(b, -1))[..., 0, 0][()]
 
 
 def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):

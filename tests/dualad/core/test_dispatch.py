@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from central import differences
 
-from checkpoint import linearize, vjp
-from dualad import jvp
+from checkpoint import grad, linearize, value_and_grad, vjp
+from dualad import gradient, jvp
 
 W = np.array([0.1], np.float32)  # a little more than 0.1
 X = np.array([0.1])
@@ -57,3 +58,28 @@ def test_python_numbers_are_weak():
 def test_the_tangent_of_a_number_has_its_precision():
     t = together(lambda x: (x[0] * 3000.0) * np.array([0.1, 300.0], np.float16), X)
     np.testing.assert_allclose(t, 3000.0 * np.array([0.1, 300.0], np.float16).astype(float), rtol=1e-15)
+
+
+LISTS = {
+    "dot": lambda x: np.dot(x, [1.0, 2.0, 3.0]),
+    "dot second": lambda x: np.dot((1, 2, 3), x),
+    "dot of a matrix": lambda x: np.sum(np.dot([[1.0, 2.0, 0.5], [0.0, 3.0, 1.0]], x)),
+    "number": lambda x: np.sum(np.dot(x[0], [1.0, 2.0])),
+    "inner": lambda x: np.inner(x, (1.0, 2.0, 3.0)),
+    "matmul": lambda x: x @ [1.0, 2.0, 3.0] + [1.0, 2.0, 3.0] @ x,
+    "vdot": lambda x: np.vdot([1.0, 2.0, 3.0], x),
+    "linalg.vecdot": lambda x: np.linalg.vecdot(x, [1.0, 2.0, 3.0]),
+    "multi_dot": lambda x: np.linalg.multi_dot([[1.0, 2.0, 3.0], [[1.0, 0, 0], [0, 1, 0], [0, 0, 2.0]], x]),
+    "einsum": lambda x: np.einsum("i,i", x, (1.0, 2.0, 3.0)) + np.einsum(x, [0], [1.0, 2.0, 3.0], [0]),
+    "arctan2": lambda x: np.sum(np.arctan2(x, [1.0, 2.0, 3.0])),
+    "hypot": lambda x: np.sum(np.hypot([[1.0], [2.0]], x)),
+    "maximum": lambda x: np.sum(np.maximum(x, (0.2, 2.0, 0.5))),
+}
+
+
+@pytest.mark.parametrize("f", LISTS.values(), ids=LISTS)
+def test_lists_of_numbers_beside_traced_arrays_are_arrays(f):
+    x = np.array([0.3, 0.7, 1.1])
+    for verb in (gradient, grad):
+        np.testing.assert_allclose(verb(f)(x), differences(f, x), rtol=1e-8)
+    assert value_and_grad(f)(x)[0] == f(x)
