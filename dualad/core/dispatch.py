@@ -411,13 +411,17 @@ def strengthen(values, args):
     return True
 
 
+#: kinds of rows whose positional arguments all are arrays
+OPERANDS = ("elementwise", "multilinear")
+
+
 def numbers(args, row=None):
     """Return arguments with object arrays, and of a row also lists of numbers, among them as arrays of numbers."""
     for arg in args:
         kind = type(arg)
-        if (kind is np.ndarray and arg.dtype.char == "O") or (row is not None and (kind is list or (kind is tuple and row.operands))):
+        if (kind is np.ndarray and arg.dtype.char == "O") or (row is not None and (kind is list or (kind is tuple and row.kind in OPERANDS))):
             args = tuple(map(packed, args))
-            return tuple(map(as_operand, args)) if row is not None and row.operands else args
+            return tuple(map(as_operand, args)) if row is not None and row.kind in OPERANDS else args
     return args
 
 

@@ -224,8 +224,6 @@ class Differentiable(Row):
     positional arguments are arrays. `shape_only`: the VJPs need the shapes and dtypes of array arguments alone."""
 
     kind = "explicit"
-    #: every positional argument is an array, so that a list there stands for one
-    operands = False
     shape_only = False
     uses_ans = True
     #: of a user's function: the parameters that some rule does not take, None before the first call
@@ -303,7 +301,6 @@ class Multilinear(Differentiable):
     """Linear in each positional argument (``matmul``, ``einsum``): the JVP is the product rule."""
 
     kind = "multilinear"
-    operands = True
     uses_ans = False
 
     def __init__(self, fn, transpose, **options):
@@ -338,7 +335,6 @@ class Elementwise(Differentiable):
     #: cotangent) times the partial is zero, and the partial is evaluated without warnings
     singular = False
     kind = "elementwise"
-    operands = True
     #: of a function of one argument: a row whose partial reads the value only, and whether that keeps its digits for a value (`enough`),
     #: so that the argument need not be held for the reverse sweep
     brief: Elementwise | None = None
