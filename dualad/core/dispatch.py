@@ -412,7 +412,7 @@ def strengthen(values, args):
 
 
 #: kinds of rows whose positional arguments all are arrays
-OPERANDS = ("elementwise", "multilinear")
+OPERANDS = ("elementwise", "bilinear", "multilinear")
 
 
 def numbers(args, row=None):
