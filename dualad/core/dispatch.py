@@ -419,14 +419,18 @@ def numbers(args, row=None):
     """Return arguments with object arrays, and of a row also lists of numbers, among them as arrays of numbers."""
     for arg in args:
         kind = type(arg)
-        if (kind is np.ndarray and arg.dtype.char == "O") or (row is not None and (kind is list or (kind is tuple and row.kind in OPERANDS))):
-            args = tuple(map(packed, args))
-            return tuple(map(as_operand, args)) if row is not None and row.kind in OPERANDS else args
+        if kind is np.ndarray and arg.dtype.char == "O":
+            return tuple(map(packed, args))
+        if row is not None and kind in (list, tuple) and row.kind in OPERANDS:
+            return tuple(map(as_operand, args))
+        if row is not None and kind is list:
+            return tuple(map(packed, args))
     return args
 
 
 def as_operand(x):
-    """Return a list or tuple of plain numbers as the array that NumPy makes of it."""
+    """Return a list, a tuple or an object array as one array."""
+    x = packed(x)
     return np.asarray(x) if type(x) in (list, tuple) else x
 
 
