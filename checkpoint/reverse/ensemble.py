@@ -11,15 +11,17 @@ from typing import Any, TypeAlias
 import numpy as np
 import optree
 
-from dualad.forward.seeding import check_flags, check_function
+from dualad.forward.seeding import check_flags, check_function, chosen
 from dualad.jit.jit import Jit
 from dualad.jit.members import Members, results_of
 from dualad.support.callers import trim, trimmed
 from dualad.support.executors import Crew, Unpicklable, check_executor
+from dualad.support.hints import Argnums
 from dualad.support.progress import Bar
 
 from .verbs import value_and_grad
 
+Options: TypeAlias = dict[str, Any]  # of value_and_grad
 Outcome: TypeAlias = tuple[int, tuple[Any, Any] | Exception]  # number of a member; its value and gradient, or why it failed
 
 __all__ = ["MemberError", "map_gradients"]
@@ -59,6 +61,7 @@ def map_gradients(
     f: Callable[..., Any],
     xs: Iterable[Any],
     *args: Any,
+    argnums: Argnums = 0,
     executor: Executor | None = None,
     progress: bool = False,
     nan_safe: bool = False,
@@ -69,7 +72,9 @@ def map_gradients(
     ----------
     f : function ``f(x, *args)`` that returns one number; it may run chains.
     xs : the members: numbers, arrays or pytrees of them.
-    args : further arguments, the same for every member; they are not differentiated.
+    args : further arguments, the same for every member.
+    argnums : position of the argument to differentiate, or a tuple of positions: 0 is the member. By parameters in `args`, which are the
+        same for all, these are the gradients of single examples.
     executor : computes the members, each in a task of its own: processes for NumPy code (f and the arguments are pickled), threads for
         compiled code; ``client.get_executor()`` of dask.distributed for many machines. Without one the members of a compiled f,
         ``jit(f)``, that are alike are computed in one compiled loop (see its `map`), which ``jit(f, threads=2)`` shares out; those of
@@ -93,6 +98,12 @@ def map_gradients(
     >>> from checkpoint import map_gradients
     >>> map_gradients(lambda x, p: p * x**2, [1.0, 2.0, 3.0], 0.5)
     ([0.5, 2.0, 4.5], [1.0, 2.0, 3.0])
+
+    Of a loss by its parameters, for each example:
+
+    >>> loss = lambda example, slope: (slope * example[0] - example[1]) ** 2
+    >>> map_gradients(loss, [(1.0, 2.0), (2.0, 3.0)], 1.0, argnums=1)[1]
+    [-2.0, -4.0]
     """
     check_function(f, "map_gradients")
     check_flags("map_gradients", nan_safe=nan_safe)
@@ -100,13 +111,14 @@ def map_gradients(
     if not isinstance(xs, Iterable) or isinstance(xs, dict | str) or (hasattr(xs, "ndim") and not xs.ndim):
         raise TypeError(f"map_gradients: xs is {type(xs).__name__} {xs!r}: give the members, a list of what f takes as its first argument")
     members = list(xs)
+    chosen((None, *args), argnums, "map_gradients")
     here: Callable[..., Iterator[Outcome]] = together if isinstance(f, Jit) else one_by_one
     compute = here if executor is None else partial(on_executor, executor)
     results: list[Any] = [(None, None)] * len(members)
     errors: dict[int, BaseException] = {}
     with Bar(progress, "map_gradients", "member") as bar:
         bar.start(len(members))
-        for k, outcome in compute(f, members, args, nan_safe):
+        for k, outcome in compute(f, members, args, {"argnums": argnums, "nan_safe": nan_safe}):
             if isinstance(outcome, Exception):
                 errors[k] = outcome
             else:
@@ -122,28 +134,30 @@ def map_gradients(
 # --- parts ------------------------------------------------------------------------------------------------------------------
 
 
-def one_member(f: Callable[..., Any], x: Any, args: tuple[Any, ...], nan_safe: bool) -> Any:
+def one_member(f: Callable[..., Any], x: Any, args: tuple[Any, ...], options: Options) -> Any:
     """Return the value and the gradient of a member."""
-    return value_and_grad(f, nan_safe=nan_safe)(x, *args)
+    return value_and_grad(f, **options)(x, *args)
 
 
-def together(f: Jit[..., Any], members: list[Any], args: tuple[Any, ...], nan_safe: bool) -> Iterator[Outcome]:
+def together(f: Jit[..., Any], members: list[Any], args: tuple[Any, ...], options: Options) -> Iterator[Outcome]:
     """Yield the number of each member and its outcome, computed in one compiled loop where all are alike and none fails."""
-    kept: dict[bool, Jit[..., Any]] = vars(f).setdefault("gradients", {})
-    if nan_safe not in kept:
-        kept[nan_safe] = Jit(value_and_grad(f, nan_safe=nan_safe), f.static_argnums, f.static_argnames, *f.options)
+    kept: dict[tuple[Any, ...], Jit[..., Any]] = vars(f).setdefault("gradients", {})
+    positions, single = chosen((None, *args), options["argnums"], "map_gradients")
+    key = options["nan_safe"], single, *positions
+    if key not in kept:
+        kept[key] = Jit(value_and_grad(f, **options), f.static_argnums, f.static_argnames, *f.options)
     made = None
     if (stacked := stacked_alike(members)) is not None:
         given = {0: stacked, **dict(enumerate(args, 1))}
         with suppress(Exception):  # which is told of the member
-            made = Members(kept[nan_safe], given, {0}, len(members), lambda k: ((members[k], *args), {})).together()
+            made = Members(kept[key], given, {0}, len(members), lambda k: ((members[k], *args), {})).together()
     if made is None:
-        yield from one_by_one(f, members, args, nan_safe)
+        yield from one_by_one(f, members, args, options)
         return
     leaves, entry = made
     outputs = entry.compiled.program.outputs[: len(leaves)]
     values, *gradients = (results_of(leaf, out, 0, len(members)) for leaf, out in zip(leaves, outputs, strict=True))
-    first = optree.tree_leaves(members[0])  # of the same types in all
+    first = [leaf for i in positions for leaf in optree.tree_leaves((members[0], *args)[i])]  # of the same types in all
     alike = [[like_leaf(g, leaf) for g in column] for column, leaf in zip(gradients, first, strict=True)]
     yield from enumerate(map(entry.structure.unflatten, zip(values, *alike, strict=True)))
 
@@ -166,28 +180,28 @@ def stacked_alike(members: list[Any]) -> Any:
     return optree.tree_unflatten(flat[0][1], [np.array(column) for column in columns])
 
 
-def one_by_one(f: Callable[..., Any], members: list[Any], args: tuple[Any, ...], nan_safe: bool) -> Iterator[Outcome]:
+def one_by_one(f: Callable[..., Any], members: list[Any], args: tuple[Any, ...], options: Options) -> Iterator[Outcome]:
     """Yield the number of each member and its outcome, computed here."""
     for k, x in enumerate(members):
         try:
-            outcome = one_member(f, x, args, nan_safe)
+            outcome = one_member(f, x, args, options)
         except Exception as error:
             trim(error)
             outcome = error
         yield k, outcome
 
 
-def on_executor(executor: Executor, f: Callable[..., Any], members: list[Any], args: tuple[Any, ...], nan_safe: bool) -> Iterator[Outcome]:
+def on_executor(pool: Executor, f: Callable[..., Any], members: list[Any], args: tuple[Any, ...], options: Options) -> Iterator[Outcome]:
     """Yield the number of each member and its outcome, as they are computed elsewhere."""
     numbers: dict[Future[Any], int] = {}
     waiting = iter(enumerate(members))
-    with Crew(executor, "map_gradients", {"the function": f, "the members and arguments": (members, args)}) as crew:
+    with Crew(pool, "map_gradients", {"the function": f, "the members and arguments": (members, args)}) as crew:
         most = 2 * crew.workers
         while True:
             while len(numbers) < most and (member := next(waiting, None)) is not None:
                 k, x = member
                 try:
-                    numbers[crew.submit(f"member {k}", one_member, f, x, args, nan_safe)] = k
+                    numbers[crew.submit(f"member {k}", one_member, f, x, args, options)] = k
                 except RuntimeError as error:  # the executor takes no more work
                     yield k, error
             if not numbers:

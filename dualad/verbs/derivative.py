@@ -232,6 +232,8 @@ def elementwise_grad(f: Callable[..., Any], argnums: int = 0, *, nan_safe: bool 
         try:
             positions, _ = chosen(args, argnums, "elementwise_grad")
             x, of_x = args[argnums], with_arguments(f, args, kwargs, positions)
+            if isinstance(x, tuple | list | dict):
+                raise TypeError(f"elementwise_grad: the argument is a {type(x).__name__}: pass a number or an array (np.array)")
             value, tangent = along(of_x, (x,), (np.ones_like(x)[()],), nan_safe, False, "elementwise_grad", ("x", "the direction"))
             if shape_of(value) != shape_of(x):
                 raise ValueError(

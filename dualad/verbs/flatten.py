@@ -38,6 +38,8 @@ def flatten(x: Any) -> tuple[Any, Callable[[Any], Any]]:
 
     Raises
     ------
+    TypeError
+        Of a masked array.
     ValueError
         By `unflatten`, where the vector has another shape.
 
@@ -53,6 +55,9 @@ def flatten(x: Any) -> tuple[Any, Callable[[Any], Any]]:
            [2., 2.]])
     """
     leaves, structure = optree.tree_flatten(x)
+    for leaf in leaves:
+        if isinstance(leaf, np.ma.MaskedArray):
+            raise TypeError("flatten: a masked array, whose mask a vector does not have: pass plain numbers (a.filled(value))")
     dtypes = {i: dtype for i, leaf in enumerate(leaves) if (dtype := dtype_of(leaf)).kind in "fc"}
     shapes = {i: np.shape(leaves[i]) for i in dtypes}
     roles = {i: role_of(leaves[i]) for i in dtypes}
@@ -63,6 +68,7 @@ def flatten(x: Any) -> tuple[Any, Callable[[Any], Any]]:
     vector = np.concatenate([np.ravel(array(leaves[i])).astype(dtype) for i in dtypes]) if dtypes else np.zeros(0)
 
     def unflatten(vector: Any) -> Any:
+        vector = array(vector)
         if np.shape(vector) != (size,):
             raise ValueError(f"unflatten: the vector has shape {np.shape(vector)}: give ({size},), one element for each of the pytree")
         made, first = kept.copy(), 0

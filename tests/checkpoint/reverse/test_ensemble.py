@@ -9,6 +9,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
+import optree
 import parallel_programs as programs
 import pytest
 
@@ -42,6 +43,30 @@ def test_results_are_those_of_value_and_grad(executor):
         expected = value_and_grad(programs.energy)(x)
         assert value == pytest.approx(expected[0], rel=1e-13)
         np.testing.assert_allclose(gradient, expected[1], rtol=1e-12, atol=1e-14)
+
+
+def squared_error(example, params):
+    return (np.dot(params["w"], example[0]) + params["b"] - example[1]) ** 2
+
+
+@pytest.mark.parametrize("argnums", [1, (0, 1), -1])
+def test_gradients_of_single_examples(executor, argnums):
+    params = {"w": np.array([0.3, 0.1]), "b": 0.5}
+    examples = [(np.array([1.0, 2.0]), 1.0), (np.array([3.0, 4.0]), 0.0), (np.array([5.0, 6.0]), 1.0)]
+    wanted = [value_and_grad(squared_error, argnums=argnums)(example, params) for example in examples]
+    for f in [squared_error] if executor is not None else [squared_error, jit(squared_error)]:
+        values, gradients = map_gradients(f, examples, params, argnums=argnums, executor=executor)
+        for value, gradient, (expected, slope) in zip(values, gradients, wanted, strict=True):
+            assert value == pytest.approx(expected, rel=1e-14)
+            found, known = optree.tree_leaves(gradient), optree.tree_leaves(slope)
+            for part, other in zip(found, known, strict=True):
+                assert np.shape(part) == np.shape(other)
+                np.testing.assert_allclose(part, other, rtol=1e-14)
+
+
+def test_examples_without_parameters_are_told():
+    with pytest.raises(ValueError, match="map_gradients: argnums names argument 1, but the function was called with 1 positional"):
+        map_gradients(programs.energy, XS, argnums=1)
 
 
 def test_no_members(executor):

@@ -310,3 +310,5 @@ def test_elementwise_grad_refuses_other_shapes():
         dualad.elementwise_grad(np.multiply, argnums=2)(1.0, 2.0)
     with pytest.raises(TypeError, match="argnums is 'x'"):
         dualad.elementwise_grad(np.sin, argnums="x")
+    with pytest.raises(TypeError, match="elementwise_grad: the argument is a list: pass a number or an array"):
+        dualad.elementwise_grad(np.sin)([1.0, 2.0])

@@ -94,6 +94,12 @@ def test_a_vector_of_another_shape_is_refused(wrong):
     _, unflatten = dualad.flatten((1.0, 2.0))
     with pytest.raises(ValueError, match=r"unflatten: the vector has shape .*: give \(2,\)"):
         unflatten(wrong)
+    assert unflatten([3.0, 4.0]) == (3.0, 4.0)
+
+
+def test_a_mask_is_not_dropped():
+    with pytest.raises(TypeError, match="flatten: a masked array"):
+        dualad.flatten({"a": np.ma.masked_array([1.0, 2.0], [False, True])})
 
 
 # --- dataclasses ---------------------------------------------------------------------------------------------------------------
