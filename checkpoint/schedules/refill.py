@@ -2,20 +2,21 @@
 
 A gap of n steps starts at a saved state, its base. `split(n, slots, base)` says how far to advance from there before the
 next save, n - 1 meaning straight to the end. A stack of indices is all the memory: no recursion, no tables, and the first
-action of a chain of 10^9 steps comes at once.
+action of a chain of 10^9 steps comes at once. Actions are made a few at a time, so that the generators are resumed once for those.
 """
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import count
+from itertools import chain, count
 from typing import TypeAlias
 
 from . import binomial
 from .actions import Action, Advance, Drop, Load, Reverse, Save
 from .schedule import Schedule
 
-__all__ = ["Refilled", "Slotted", "Split", "along", "first", "reverse"]
+__all__ = ["Refilled", "Slotted", "Split", "first"]
 
+joined = chain.from_iterable
 new = tuple.__new__  # the constructor of a named tuple is a function of Python, called several times a step
 
 Split: TypeAlias = Callable[[int, int, int], int]
@@ -28,11 +29,11 @@ class Refilled(Schedule):
         if steps is None and self._outlived(0) is not None:
             return self._endless()
         steps = self._steps(steps)
-        return along(self._first(steps), steps - 1)
+        return joined(along(self._first(steps), steps - 1))
 
     def reverse(self, steps: int, saved: Sequence[int]) -> Iterator[Action]:
         steps = self._steps(steps)
-        return reverse(steps, self._saved(steps, saved), self.limit(steps), self._split(steps))
+        return joined(reverse(steps, self._saved(steps, saved), self.limit(steps), self._split(steps)))
 
     @abstractmethod
     def _first(self, steps: int) -> Iterable[int]:
@@ -67,16 +68,15 @@ class Slotted(Refilled):
         return first(steps, self.slots, self._split(steps))
 
 
-def along(indices: Iterable[int], last: int) -> Iterator[Action]:
+def along(indices: Iterable[int], last: int) -> Iterator[Sequence[Action]]:
     """Yield the first sweep of a schedule that saves the states `indices` (ascending, 0 first) and ends at x_last, last = N - 1."""
     position = 0
     for index in indices:
-        if position < index:
-            yield new(Advance, (position, index))
-            position = index
-        yield new(Save, (index,))
+        save = new(Save, (index,))
+        yield (new(Advance, (position, index)), save) if position < index else (save,)
+        position = index
     if position < last:
-        yield new(Advance, (position, last))
+        yield (new(Advance, (position, last)),)
 
 
 def first(steps: int, slots: int, split: Split) -> Iterator[int]:
@@ -91,31 +91,28 @@ def first(steps: int, slots: int, split: Split) -> Iterator[int]:
             yield base
 
 
-def reverse(steps: int, saved: Sequence[int], slots: int, split: Split) -> Iterator[Action]:
+def reverse(steps: int, saved: Sequence[int], slots: int, split: Split) -> Iterator[Sequence[Action]]:
     """Yield the reverse sweep: refill each gap from its base with the slots that are free at that moment.
 
     ``split(n, free, base) -> int`` counts the base's own slot among the free ones."""
-    if not steps:
-        return
     stack = list(saved)
     del saved
-    last = steps - 1
-    if stack[-1] == last:
-        stack.pop()
-        yield new(Drop, (last,))
-    yield new(Reverse, (last,))
-    while last:
-        last -= 1
-        base = stack[-1]
-        yield new(Load, (base,))
-        while base < last:
-            stop = base + split(last - base + 1, slots - len(stack) + 1, base)
-            yield new(Advance, (base, stop))
-            base = stop
-            if base < last:
-                stack.append(base)
-                yield new(Save, (base,))
+    for last in reversed(range(steps)):
+        actions: list[Action] = []
+        if last < steps - 1:
+            base = stack[-1]
+            actions.append(new(Load, (base,)))
+            while base < last:
+                stop = base + split(last - base + 1, slots - len(stack) + 1, base)
+                actions.append(new(Advance, (base, stop)))
+                base = stop
+                if base < last:
+                    stack.append(base)
+                    actions.append(new(Save, (base,)))
+                    yield actions
+                    actions = []
         if stack[-1] == last:  # its last use: free the place before the pull, which needs memory of its own
             stack.pop()
-            yield new(Drop, (last,))
-        yield new(Reverse, (last,))
+            actions.append(new(Drop, (last,)))
+        actions.append(new(Reverse, (last,)))
+        yield actions

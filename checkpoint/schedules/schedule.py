@@ -73,6 +73,8 @@ class Schedule(ABC):
             raise ValueError(
                 f"{name}: steps is None, but this schedule needs the number of steps in advance; CTZ() and Online(slots) do without"
             )
+        if type(steps) is int and steps >= 0:
+            return steps
         return whole_number(steps, where=name, argument="steps", least=0, hint="give the number of steps of the chain")
 
     def _saved(self, steps: int, saved: Sequence[int]) -> list[int]:
