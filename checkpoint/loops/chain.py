@@ -33,9 +33,8 @@ from ..support.checks import check_until, flags, whole_number
 from ..sweep.stats import Stats, filled_stats
 from ..sweep.sweep import check_saved
 from .eager import run, warn_of_result
-from .entry import one_level_down
 from .recorded import record
-from .spec import BY_ZEROS, IN_MEMORY, Loop, StepSpec, is_floating
+from .spec import BY_ZEROS, IN_MEMORY, Loop, StepSpec, is_floating, one_level_down
 
 __all__ = ["Options", "chain"]
 

@@ -36,8 +36,8 @@ from ..sweep.stats import Stats
 from .compiled import in_python, left_out, probe
 from .entry import ChainEntry, Lowered, overhead_bytes, record_chain, unowned
 from .recorded import EagerEntry
+from .results import Snapshot
 from .segments import Reversal, Segments, State, like_leaves, state_in
-from .snapshot import Snapshot
 from .spec import BY_ZEROS, IN_MEMORY, Loop, StepSpec
 from .stepper import Stepper
 from .tangents import NotCompiled, join_tangents, split_tangents

@@ -20,8 +20,7 @@ from dualad.verbs.explain_nan import warn_not_finite
 from ..storage.states import copy_state
 from ..support.checks import too_many, truth
 from ..sweep.stats import fill
-from .rows import Stacked
-from .snapshot import Snapshot
+from .results import Snapshot, Stacked
 from .spec import Loop, StepSpec, is_floating
 
 __all__ = ["lifted", "on_primals", "run", "warn_of_result"]

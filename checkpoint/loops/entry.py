@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
@@ -10,7 +10,7 @@ import numpy as np
 import optree
 
 from dualad.core.dispatch import highest
-from dualad.core.levels import Level, Owner
+from dualad.core.levels import Level
 from dualad.core.traced import Traced
 from dualad.forward.dual import make_dual
 from dualad.forward.seeding import pack_leaf, scalar_kinds, split_value
@@ -18,7 +18,7 @@ from dualad.support.byte_sizes import format_bytes, parse_bytes
 from dualad.support.forks import lock_of
 
 from ..reverse.entries import Adjoints, Entry, Part, place_of
-from ..reverse.tape import Tape, Var, make_var
+from ..reverse.tape import Tape, make_var
 from ..schedules import Schedule
 from ..storage.pool import slot_bytes
 from ..storage.states import nbytes
@@ -26,10 +26,10 @@ from ..support.costs import CHAIN_STATES, COUNTED_STATE_BYTES, PACKED_ROW_BYTES,
 from ..sweep.plan import plan
 from ..sweep.player import RowRestorers
 from .eager import lifted
-from .snapshot import Snapshot
-from .spec import Loop, StepSpec, is_floating
+from .results import Snapshot
+from .spec import Loop, StepSpec, is_floating, one_level_down
 
-__all__ = ["ChainEntry", "Lowered", "one_level_down", "overhead_bytes", "planned", "record_chain", "unowned", "was_written"]
+__all__ = ["ChainEntry", "Lowered", "overhead_bytes", "planned", "record_chain", "unowned"]
 
 
 def record_chain(entry: ChainEntry, tape: Tape, leaves: list[Any], outs: list[Any], tree_of_outs: Callable[..., Any]) -> Any:
@@ -48,21 +48,6 @@ def unowned(method: Any) -> Callable[..., Any]:
     return lambda *args: function(owner(), *args)
 
 
-def one_level_down(leaves: Iterable[Any], tape: Tape) -> tuple[list[Any], list[Any]]:
-    """Return the values of the leaves as the step sees them, and their nodes on the tape (None for constants)."""
-    values, nodes = [], []
-    for leaf in leaves:
-        value, node = leaf, None
-        if type(leaf) is Var and leaf.level is tape:
-            value = leaf._refresh().primal
-            if type(value) is float and not tape.weak:
-                value = np.float64(value)
-            node = leaf.node
-        values.append(value)
-        nodes.append(node)
-    return values, nodes
-
-
 def read_only(leaf: Any) -> Any:
     """Return a copy of a parameter that its owner cannot change, nor a step: both sweeps must see the same one."""
     if issubclass(type(leaf), np.ndarray) and not isinstance(leaf, np.memmap):
@@ -71,11 +56,6 @@ def read_only(leaf: Any) -> Any:
     elif isinstance(leaf, Traced) and np.ndim(leaf):
         leaf = np.copy(leaf)
     return leaf
-
-
-def was_written(leaf: Any) -> bool:
-    """Return whether a traced array, which cannot be read-only, was written into."""
-    return isinstance(leaf, Traced) and type(leaf.alias) is Owner
 
 
 class Lowered:

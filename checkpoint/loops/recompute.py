@@ -18,10 +18,8 @@ from dualad.support.repeated import repeated
 
 from ..reverse.entries import Adjoints, Entry, Part, place_of
 from ..reverse.tape import Tape, Var, make_var
-from .aliasing import memory_of, sharing
-from .entry import one_level_down, was_written
-from .snapshot import Snapshot
-from .spec import check_levels, is_floating, levels_of, refuse_opaque
+from .results import Snapshot, memory_of, sharing, was_written
+from .spec import check_levels, is_floating, levels_of, one_level_down, refuse_opaque
 
 __all__ = ["checkpoint"]
 
@@ -77,8 +75,10 @@ def checkpoint(f: Callable[Rest, Result]) -> Callable[Rest, Result]:
         entry = Recomputed(f, leaves, structure, tape)
         if not entry.active:
             return f(*args, **kwargs)
-        with Probe(tape.nan_safe, entry.weak) as probe:
-            given = entry.constants(probe)
+        given = entry.constants()
+        with Probe(tape.nan_safe, entry.weak, (given, entry.active)) as probe:
+            for i in entry.active:
+                given[i].node = None
             out = entry.evaluate(given)
             outs, out_structure = optree.tree_flatten(out)
             outs = list(map(pack_leaf, outs))
@@ -134,15 +134,9 @@ class Recomputed(Entry):
         self.weak = scalar_kinds(self.values)[1]
         self.active = [i for i, node in enumerate(self.nodes) if node is not None]
 
-    def constants(self, tape: Tape) -> list[Any]:
-        """Return the leaves of the arguments for an evaluation on a tape that records nothing, because they are constants to it."""
-        leaves = list(map(own, self.values))
-        for i in self.active:
-            leaves[i] = self.values[i]
-        tape.variables(leaves, self.active)
-        for i in self.active:
-            leaves[i].node = None
-        return leaves
+    def constants(self) -> list[Any]:
+        """Return the leaves of the arguments for an evaluation that f may write into; those that are active become variables."""
+        return [value if i in self.active else own(value) for i, value in enumerate(self.values)]
 
     def results(self, leaves: Sequence[Any]) -> list[Any]:
         """Evaluate f again, for variables; return its results with the arguments that it wrote into. Other results raise."""
@@ -168,11 +162,14 @@ class Recomputed(Entry):
 
     def recorded(self) -> tuple[Tape, Sequence[int], list[Any]]:
         """Evaluate f again on a tape; return that with the nodes of the active arguments and of the results."""
-        with Tape(self.nan_safe, self.weak) as tape:
-            leaves = list(self.values)
-            inputs = tape.variables(leaves, self.active)
+        leaves = list(self.values)
+        with Tape(self.nan_safe, self.weak, (leaves, self.active)) as tape:
             outs = self.results(leaves)
-            return tape, inputs, [leaf._refresh().node if type(leaf) is Var and leaf.level is tape else None for leaf in outs]
+            return (
+                tape,
+                range(len(self.active)),
+                [leaf._refresh().node if type(leaf) is Var and leaf.level is tape else None for leaf in outs],
+            )
 
     def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
         """Evaluate f again on a tape, and pull `g` back over it."""

@@ -28,16 +28,14 @@ from ..storage.states import copy_state, has_arrays, nbytes
 from ..support.costs import COUNTED_STATE_BYTES
 from ..sweep.player import Player
 from ..sweep.stats import Stats
-from .aliasing import Aliases
 from .eager import on_primals
-from .entry import ChainEntry, Lowered, one_level_down, planned, record_chain, unowned, was_written
-from .rows import Rows, Stacked
-from .snapshot import Snapshot
-from .spec import BY_ZEROS, Loop, StepSpec, row_of
+from .entry import ChainEntry, Lowered, planned, record_chain, unowned
+from .results import Aliases, Rows, Snapshot, Stacked, was_written
+from .spec import BY_ZEROS, Loop, StepSpec, one_level_down, row_of
 
 __all__ = ["EagerEntry", "record"]
 
-Recorded: TypeAlias = tuple[Tape, list[Any], list[Any]]  # the tape of a step, the nodes of its arguments, and of its results
+Recorded: TypeAlias = tuple[Tape, Sequence[int], list[Any]]  # the tape of a step, the nodes of its arguments, and of its results
 Cotangent: TypeAlias = tuple[list[Any], list[Any]]  # of the floating leaves of the state, and sums for the active parameters
 
 
@@ -174,7 +172,7 @@ class EagerEntry(ChainEntry):
         """Record step 0 before the first sweep; return the record and the out. What cannot be differentiated fails before a long run,
         and what a step leaves elsewhere than in its results is a traced value of a closed level, which raises when it is used."""
         with np.errstate(all="ignore"):  # the step itself will warn
-            recorded, final, out = self.record(0, self.spec.flatten(copy_state(x)), first=True)
+            recorded, _, final, out = self.record(0, copy_state(x), first=True)
         self.before = Snapshot(1, self.values(final, recorded[0]), self.exact)
         return recorded, out
 
@@ -219,21 +217,18 @@ class EagerEntry(ChainEntry):
 
     # --- one step, recorded -------------------------------------------------------------------------------------------------
 
-    def record(self, k: int, leaves: list[Any], first: bool = False) -> tuple[Recorded, list[Any], Any]:
-        """Evaluate step k on a tape of its own; return what was recorded, the leaves of the state, and the out."""
+    def record(self, k: int, x: Any, first: bool = False) -> tuple[Recorded, list[Any], list[Any], Any]:
+        """Evaluate step k on a tape of its own; return what was recorded, the leaves of x_k and of x_{k+1}, and the out."""
         spec, given, results = self.spec, self.given, list[Any]()
+        leaves = [x] if spec.is_number and type(x) is float else spec.flatten(x)
         state = leaves.copy() if STANDING.keys().isdisjoint(map(type, leaves)) else lift(leaves)
-        with StepTape(given.nan_safe, given.weak) as tape:
-            nodes = [*tape.variables(state, spec.floating)]
-            params, arguments, row = given.params, given.arguments, list[Any]()
+        params = given.params.copy() if given.active else given.params
+        row = row_of(given.inputs, k) if spec.given else []
+        variables = (state, spec.floating), (params, given.active), (row, given.active_inputs)
+        with StepTape(given.nan_safe, given.weak, *variables) as tape:
+            nodes = range(len(tape.entries))
+            arguments = spec.arguments(params) if given.active else given.arguments
             handed = state.copy() if first and self.aliases.watching and self.aliases.before(k) else []
-            if given.active:
-                params = params.copy()
-                nodes += tape.variables(params, given.active)
-                arguments = spec.arguments(params)
-            if spec.given:
-                row = row_of(given.inputs, k)
-                nodes += tape.variables(row, given.active_inputs)
             final, out = self.flat(k, state, row, arguments)
             for i in spec.floating:
                 leaf = final[i]
@@ -250,7 +245,7 @@ class EagerEntry(ChainEntry):
                     self.aliases.check(k, handed)
                 if self.aliases.watching:
                     self.aliases.note(k, final, (*params, *row), handed)
-        return (tape, nodes, results), final, out
+        return (tape, nodes, results), leaves, final, out
 
     def node_of(self, leaf: Any, tape: Tape) -> Any:
         """Return the node of a result, None where it is constant; a value of a foreign level raises."""
@@ -281,10 +276,10 @@ class EagerEntry(ChainEntry):
 
     def make_traced(self, k: int, x: Any) -> tuple[Any, Recorded, list[Any]]:
         """Evaluate step k on traced values; return x_{k+1}, what was recorded, and the leaves of x_k."""
-        spec, leaves = self.spec, self.spec.flatten(x)
+        spec = self.spec
         if not (k or self.tried) and self.first:
             self.try_first(x)
-        recorded, final, out = self.record(k, leaves, first=True)
+        recorded, leaves, final, out = self.record(k, x, first=True)
         state = spec.tree(self.values(final, recorded[0]))
         self.before.compare(k + 1, final, self.path)
         if spec.outputs and k == self.outs.length:
@@ -310,15 +305,14 @@ class EagerEntry(ChainEntry):
 
     def pull_step(self, k: int, x: Any, cotangent: Cotangent) -> Cotangent:
         """Pull the cotangent of the state back through step k, and add the parameters' shares to their sums."""
-        leaves = self.spec.flatten(x)
-        recorded, final, out = self.record(k, leaves)
+        recorded, leaves, final, out = self.record(k, x)
         self.before.compare(k + 1, final, self.path)
         self.before = Snapshot(k, leaves, self.exact)
         del final, out  # x_{k+1} is not needed
         pulled = self.pull_record(k, recorded, cotangent)
         tape = recorded[0]
         del recorded
-        if not self.leaks and is_held(tape) and stays_held(tape):
+        if getrefcount(tape) > ALONE and not self.leaks and is_held(tape) and stays_held(tape):
             self.leaks = True
             warnings.warn(
                 f"chain: step {k}, but not step 0, keeps a value elsewhere than in its results. Where that is used, its derivative is "
@@ -390,9 +384,9 @@ UNKNOWN = Snapshot(-1, ())
 
 def is_held(tape: Tape) -> bool:
     """Return whether anything but the caller's name refers to a tape, as each value that was computed on it does."""
-    if getrefcount(tape) > ALONE:
+    if getrefcount(tape) > PASSED:
         gc.collect(1)  # the step may have left cycles, young ones for the most part
-    return getrefcount(tape) > ALONE
+    return getrefcount(tape) > PASSED
 
 
 def stays_held(tape: Tape) -> bool:
@@ -400,18 +394,18 @@ def stays_held(tape: Tape) -> bool:
     for pause in (0.0, 0.02, 0.2):
         sleep(pause)
         gc.collect()
-        if getrefcount(tape) <= ALONE:
+        if getrefcount(tape) <= PASSED:
             return False
     return True
 
 
-def alone() -> int:
-    """Return how many references `is_held` sees to a tape that one name refers to."""
+def alone() -> tuple[int, int]:
+    """Return how many references there are to a tape that one name refers to, here and in a function that it is passed to."""
     tape = StepTape()
-    return (lambda tape: getrefcount(tape))(tape)
+    return getrefcount(tape), (lambda tape: getrefcount(tape))(tape)
 
 
-ALONE = alone()
+ALONE, PASSED = alone()
 
 
 def changed_arguments(who: str) -> ValueError:

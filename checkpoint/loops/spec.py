@@ -18,7 +18,7 @@ from dualad.forward.dual import Dual, make_dual
 from dualad.forward.seeding import FLOAT, pack_leaf
 from dualad.rules.indexing import getitem
 
-from ..reverse.tape import Var
+from ..reverse.tape import Tape, Var
 from ..schedules import CTZ, Schedule
 from ..storage import Memory, Storage
 from ..storage.codec import NAMESPACE
@@ -41,6 +41,7 @@ __all__ = [
     "is_number",
     "kept",
     "levels_of",
+    "one_level_down",
     "parts_in",
     "refuse_opaque",
     "row_of",
@@ -97,6 +98,7 @@ class StepSpec:
             self.kinds.append(kind)
             if shape is not None and dtype.kind in "fc":
                 self.floating.append(i)
+        self.is_number = self.state_structure.is_leaf() and self.kinds[0] is NUMBER
         self.flatten, self.tree = flattening(state, self.state_structure)
         self.arguments = flattening(params, self.params_structure)[1]
 
@@ -112,7 +114,7 @@ class StepSpec:
                 x, out = call(k, tree(leaves), row, params)
                 return checked(k, x), out
 
-        elif self.state_structure.is_leaf() and self.kinds[0] is NUMBER:
+        elif self.is_number:
 
             def flat(k: Any, leaves: list[Any], row: list[Any], params: Sequence[Any]) -> tuple[list[Any], Any]:
                 x = step(k, leaves[0], *params)
@@ -256,6 +258,21 @@ class StepSpec:
     def with_leaves(self, state: list[Any], params: list[Any], inputs: list[Any]) -> StepSpec:
         """Return the spec of the same step for other leaves."""
         return StepSpec(self.step, self.source, self.tree(state), self.arguments(params), self.rows_tree(inputs), self.outputs)
+
+
+def one_level_down(leaves: Iterable[Any], tape: Tape) -> tuple[list[Any], list[Any]]:
+    """Return the values of the leaves as the step sees them, and their nodes on the tape (None for constants)."""
+    values, nodes = [], []
+    for leaf in leaves:
+        value, node = leaf, None
+        if type(leaf) is Var and leaf.level is tape:
+            value = leaf.primal if leaf.alias is None else leaf._refresh().primal
+            if type(value) is float and not tape.weak:
+                value = np.float64(value)
+            node = leaf.node
+        values.append(value)
+        nodes.append(node)
+    return values, nodes
 
 
 def row_of(inputs: list[Any], k: Any) -> list[Any]:

@@ -64,24 +64,35 @@ class Tape(Level):
 
     small = 1024  # bytes of an array that the tape itself may reference
 
-    def __init__(self, nan_safe: bool = False, weak: bool = False) -> None:
+    def __init__(self, nan_safe: bool = False, weak: bool = False, *variables: tuple[list[Any], Iterable[int]]) -> None:
+        """`variables` are leaves that nobody else writes, with the positions of those in whose places new input variables are put."""
         super().__init__(None, nan_safe, weak)
         self.entries: list[Any] = []
+        entries = self.entries
+        for leaves, positions in variables:
+            for i in positions:
+                leaf, var = leaves[i], new(Var)
+                var.primal, var.node, var.level, var.alias = leaf.item() if type(leaf) is np.float64 else leaf, len(entries), self, None
+                leaves[i] = var
+                entries.append(None)
         self.frozen: dict[int, tuple[ref[np.ndarray], ref[np.ndarray]]] = {}
         self.borrowed: dict[int, np.ndarray] = {}
 
     def inputs(self, values: list[Any]) -> list[Any]:
-        """Return new input variables. A large array stays the caller's until an entry needs it (see `own`)."""
-        values = values.copy()
-        for i, value in enumerate(values):
+        """Return the input variables. A large array stays the caller's until an entry needs it (see `own`)."""
+        inputs = []
+        for value in values:
             if type(value) is np.ndarray:
                 if value.nbytes <= self.small:
-                    values[i] = value.copy() if value.flags.carray else copied(value)
+                    value = value.copy() if value.flags.carray else copied(value)
                 else:
                     owner = owner_of(value)
                     self.borrowed[id(owner)] = owner
-        self.variables(values, range(len(values)))
-        return values
+            elif type(value) is np.float64:
+                value = value.item()
+            inputs.append(make_var(value, len(inputs), self))
+        self.entries += [None] * len(inputs)
+        return inputs
 
     def borrows(self, value: Any) -> bool:
         """Return whether a value is a caller's array or shows one."""
@@ -99,16 +110,6 @@ class Tape(Level):
         value = var.primal
         if type(value) is np.ndarray and value.nbytes <= var.level.small < getattr(value.base, "nbytes", 0):
             var.primal = copied(value)
-
-    def variables(self, leaves: list[Any], positions: Iterable[int]) -> range:
-        """Put new input variables in the place of leaves that nobody else writes, and return their nodes; no other thread records yet."""
-        entries, first = self.entries, len(self.entries)
-        for i in positions:
-            leaf, var = leaves[i], new(Var)
-            var.primal, var.node, var.level, var.alias = leaf.item() if type(leaf) is np.float64 else leaf, len(entries), self, None
-            leaves[i] = var
-            entries.append(None)
-        return range(first, len(entries))
 
     def record(self, entry: E) -> E:
         """Give an entry its place and return it, as the node of what it made."""
