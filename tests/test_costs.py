@@ -20,7 +20,7 @@ EXCEPTIONS = {
     ("dualad/codegen/kernels.py", "ROUND"): "of the floats",
     ("dualad/rules/special_parts.py", "SHIFT"): "where an approximation's range begins",
     ("checkpoint/storage/codec.py", "FORMAT"): "the format's version",
-    ("checkpoint/storage/pool.py", "INTEGERS"): "the format's integers",
+    ("checkpoint/storage/memory.py", "INTEGERS"): "the format's integers",
     ("dualad/codegen/trusted.py", "MOST_LINKS"): "the platform's limit (ELOOP)",
     ("checkpoint/ode/search.py", "MIN_FACTOR"): "SciPy's, whose steps are to be found",
     ("checkpoint/storage/digests.py", "PART"): "part of the format: another one gives other digests",

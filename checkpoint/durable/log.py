@@ -13,7 +13,7 @@ from dualad.support.forks import lock_of
 
 from ..storage.codec import check_leaves, encode_leaves, encode_rows, next_header, next_rows, unreadable
 from ..storage.files import appended, of_others, opened
-from ..storage.pool import Kind, Pattern
+from ..storage.memory import Kind, Pattern
 from ..support.costs import PART_BYTES
 
 __all__ = ["ResultFile", "RowLog"]

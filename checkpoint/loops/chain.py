@@ -202,11 +202,12 @@ def chain(
         step, layers, source = as_step(step)
         if until is not None:
             check_function(until, "chain: until")
-        max_steps = check_until(until, max_steps, "chain")
+        if until is not None or max_steps is not None:
+            max_steps = check_until(until, max_steps, "chain")
+        steps = known_length(steps, layers, inputs, until)
         outputs, check, check_finite, progress = flags("chain", outputs=outputs, check=check, check_finite=check_finite, progress=progress)
         if stats is not None:
             filled_stats(stats, "chain")
-        steps = known_length(steps, layers, inputs, until)
         storage = IN_MEMORY if storage is None else storage
         if not (schedule is None and storage is IN_MEMORY and token is None):
             check_saved(BY_ZEROS if schedule is None else schedule, storage, token, "chain")
@@ -272,7 +273,8 @@ def run_spec(spec: StepSpec, loop: Loop) -> Any:
             active = active or (type(leaf) is Var and leaf.level is tape and leaf.node is not None)
         if not active:
             return of_constants(spec, tape, loop)
-        tape.check()
+        if not tape.alive:
+            tape.check()
         if tapes > 1:
             raise TypeError(
                 "chain: reverse mode over reverse mode through a chain would keep every state of the inner sweep. For "

@@ -192,7 +192,7 @@ class CompiledEntry(ChainEntry):
     blocks: Blocks
 
     def __init__(self, given: Lowered, loop: Loop) -> None:
-        super().__init__(given)
+        self.given, self.spec = given, given.spec
         self.steps, self.max_steps = loop.steps, loop.max_steps
         self.stepper = stepper = Stepper(self.spec, given.state, given.inputs, given.params, loop.until)
         self.segments = Segments(stepper, loop.steps)
@@ -349,7 +349,7 @@ class CompiledEntry(ChainEntry):
         entry = EagerEntry(given, None, exact=False)
         entry.flat = spec.flat_step(spec.source.f)
         with evaluating(), np.errstate(all="ignore"):
-            (tape, nodes, results), *_ = entry.record(k, stepper.state_leaves(k, x))
+            (tape, nodes, results), *_ = entry.record(k, spec.tree(stepper.state_leaves(k, x)))
             cotangents = stepper.duals(gs, [given.state[i] for i in spec.floating])
             parts = iter(stepper.duals([part[k, ...] for part in self.reversal.d], likes))
             cotangents += [next(parts) if moves else None for moves in moving]

@@ -6,12 +6,10 @@ from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
-import numpy as np
 import optree
 
 from dualad.core.dispatch import highest
 from dualad.core.levels import Level
-from dualad.core.traced import Traced
 from dualad.forward.dual import make_dual
 from dualad.forward.seeding import pack_leaf, scalar_kinds, split_value
 from dualad.support.byte_sizes import format_bytes, parse_bytes
@@ -20,14 +18,14 @@ from dualad.support.forks import lock_of
 from ..reverse.entries import Adjoints, Entry, Part, place_of
 from ..reverse.tape import Tape, make_var
 from ..schedules import Schedule
-from ..storage.pool import slot_bytes
+from ..storage.memory import slot_bytes
 from ..storage.states import nbytes
 from ..support.costs import CHAIN_STATES, COUNTED_STATE_BYTES, PACKED_ROW_BYTES, SWEEP_BYTES, SWEEP_STATES
 from ..sweep.plan import plan
 from ..sweep.player import RowRestorers
 from .eager import lifted
 from .results import Snapshot
-from .spec import Loop, StepSpec, is_floating, one_level_down
+from .spec import Loop, StepSpec, is_floating, one_level_down, read_only
 
 __all__ = ["ChainEntry", "Lowered", "overhead_bytes", "planned", "record_chain", "unowned"]
 
@@ -35,10 +33,12 @@ __all__ = ["ChainEntry", "Lowered", "overhead_bytes", "planned", "record_chain",
 def record_chain(entry: ChainEntry, tape: Tape, leaves: list[Any], outs: list[Any], tree_of_outs: Callable[..., Any]) -> Any:
     """Record a chain that was run, and return what it returns, as variables."""
     whole, spec = tape.record(entry), entry.spec
-    results = [*leaves, *outs] if spec.outputs else leaves
-    traced = [make_var(leaf, tape.record(Part(whole, i)), tape) if is_floating(leaf) else leaf for i, leaf in enumerate(results)]
-    final = spec.tree(traced[: len(leaves)])
-    return (final, tree_of_outs(traced[len(leaves) :])) if spec.outputs else final
+    results = [*leaves, *outs]
+    for i, leaf in enumerate(results):
+        if type(leaf) is float or is_floating(leaf):
+            results[i] = make_var(leaf, tape.record(Part(whole, i)), tape)
+    final = spec.tree(results[: len(leaves)])
+    return (final, tree_of_outs(results[len(leaves) :])) if spec.outputs else final
 
 
 def unowned(method: Any) -> Callable[..., Any]:
@@ -46,16 +46,6 @@ def unowned(method: Any) -> Callable[..., Any]:
     An entry hands such functions to its sweep: a cycle of the two would keep their arrays until Python's collector comes."""
     function, owner = method.__func__, ref(method.__self__)
     return lambda *args: function(owner(), *args)
-
-
-def read_only(leaf: Any) -> Any:
-    """Return a copy of a parameter that its owner cannot change, nor a step: both sweeps must see the same one."""
-    if issubclass(type(leaf), np.ndarray) and not isinstance(leaf, np.memmap):
-        leaf = leaf.copy()
-        leaf.flags.writeable = False
-    elif isinstance(leaf, Traced) and np.ndim(leaf):
-        leaf = np.copy(leaf)
-    return leaf
 
 
 class Lowered:
@@ -106,14 +96,13 @@ class ChainEntry(Entry):
     """A chain's entry on a tape: pulls shares to the nodes of its state, parameters and inputs."""
 
     title = "chain"
+    given: Lowered
+    spec: StepSpec
+    keeps_rows = False
+    lock = None  # a sweep uses up its states: two threads cannot pull at once
     sweep: Any
     steps: int | None
     last: Snapshot  # x_N
-
-    def __init__(self, given: Lowered) -> None:
-        self.given, self.spec = given, given.spec
-        self.keeps_rows = False
-        self.lock = None  # a sweep uses up its states: two threads cannot pull at once
 
     def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
         """Run the reverse sweep, for the cotangents `g` of the final state's leaves and of the outs."""

@@ -75,7 +75,7 @@ class EagerEntry(ChainEntry):
     `traced_step` is evaluated on traced values in the first sweep: what it leaves elsewhere than in its results raises when it is used."""
 
     def __init__(self, given: Lowered, steps: int | None, exact: bool, traced_step: int = -1, lossy: bool = False) -> None:
-        super().__init__(given)
+        self.given, self.spec = given, given.spec
         self.flat, self.call, self.steps = self.spec.flat_step(), self.spec.calls(given.arguments, given.inputs), steps
         self.exact, self.traced_step, self.tried, self.first = exact, traced_step, False, True
         self.path = None if lossy else self.spec.path  # saved states that are rounded are not compared
@@ -92,8 +92,8 @@ class EagerEntry(ChainEntry):
     def begun(self, schedule: Schedule, storage: Storage, stats: Stats, **options: Any) -> Player:
         """Return a sweep of the chain."""
         record = unowned(self.record_step) if schedule.records else None
-        state = self.spec.tree(self.given.state)
-        return Player(self.advancing(), state, self.steps, schedule, storage, stats, record=record, **options)
+        advance = self.advancing()
+        return Player(advance, self.spec.tree(self.given.state), self.steps, schedule, storage, stats, record=record, **options)
 
     def first_sweep(self) -> list[Any]:
         """Run the chain; return the leaves of x_N."""
@@ -115,7 +115,7 @@ class EagerEntry(ChainEntry):
         def advance(k: int, x: Any) -> Any:
             nonlocal watched
             try:
-                if k and not watched and k != last:
+                if not watched and k != last:
                     return step(k, x, *arguments)
                 entry: Any = owner()
                 x = entry.advance_watched(k, x)
@@ -166,7 +166,7 @@ class EagerEntry(ChainEntry):
     def try_first(self, x: Any) -> None:
         """Try step 0 in the first sweep."""
         tape = self.try_step(x)[0][0]
-        self.leaks, self.tried = is_held(tape), True
+        self.leaks, self.tried = getrefcount(tape) > ALONE and is_held(tape), True
 
     def try_step(self, x: Any) -> tuple[Recorded, Any]:
         """Record step 0 before the first sweep; return the record and the out. What cannot be differentiated fails before a long run,
@@ -239,12 +239,12 @@ class EagerEntry(ChainEntry):
             if spec.outputs:
                 out = optree.tree_map(pack_leaf, out)
                 results += [self.node_of(leaf, tape) for leaf in optree.tree_leaves(out)]
-            if first:
-                self.check_params(arguments, params)
-                if handed:
-                    self.aliases.check(k, handed)
-                if self.aliases.watching:
-                    self.aliases.note(k, final, (*params, *row), handed)
+        if first:
+            self.check_params(arguments, params)
+            if handed:
+                self.aliases.check(k, handed)
+            if self.aliases.watching:
+                self.aliases.note(k, final, (*params, *row), handed)
         return (tape, nodes, results), leaves, final, out
 
     def node_of(self, leaf: Any, tape: Tape) -> Any:

@@ -43,6 +43,7 @@ __all__ = [
     "levels_of",
     "one_level_down",
     "parts_in",
+    "read_only",
     "refuse_opaque",
     "row_of",
 ]
@@ -273,6 +274,16 @@ def one_level_down(leaves: Iterable[Any], tape: Tape) -> tuple[list[Any], list[A
         values.append(value)
         nodes.append(node)
     return values, nodes
+
+
+def read_only(leaf: Any) -> Any:
+    """Return a copy of a parameter that its owner cannot change, nor a step: both sweeps must see the same one."""
+    if issubclass(type(leaf), np.ndarray) and not isinstance(leaf, np.memmap):
+        leaf = leaf.copy()
+        leaf.flags.writeable = False
+    elif isinstance(leaf, Traced) and np.ndim(leaf):
+        leaf = np.copy(leaf)
+    return leaf
 
 
 def row_of(inputs: list[Any], k: Any) -> list[Any]:

@@ -21,6 +21,7 @@ from dualad.forward.seeding import (
     flatten_arguments,
     flatten_input,
     flatten_output,
+    handed_out,
     made_own,
     pack_leaf,
     plain,
@@ -33,7 +34,6 @@ from dualad.forward.seeding import (
 )
 from dualad.forward.streaming import chunk_size
 from dualad.rules.cotangents import is_complex, like_primal
-from dualad.rules.memory import copied, copied_to_write
 from dualad.support.callers import trim
 from dualad.support.hints import Chunk
 from dualad.verbs.explain_nan import warn_not_finite
@@ -41,16 +41,6 @@ from dualad.verbs.explain_nan import warn_not_finite
 from .tape import Tape, Var
 
 __all__ = ["Recording", "dtype_by", "gradient_function", "size_of"]
-
-
-def handed_out(leaf: Any, tape: Tape) -> Any:
-    """Return the value of a variable of a tape for a caller, who may change it, as what was recorded must not; anything else as it is."""
-    if type(leaf) is not Var or leaf.level is not tape:
-        return leaf
-    value = leaf.primal if leaf.alias is None else leaf._refresh().primal
-    if type(value) is np.ndarray:
-        return copied_to_write(value)
-    return copied(value) if isinstance(value, Traced) and value.ndim else value
 
 
 def size_of(x: Any) -> int:
@@ -79,8 +69,8 @@ def gradient_function(
     def differentiated(*args: Any, **kwargs: Any) -> Any:
         try:
             positions, single = chosen(args, argnums, where)
-            primals = args if len(args) == len(positions) == 1 else tuple(args[i] for i in positions)
             of_primals = with_arguments(f, args, kwargs, positions)
+            primals = args if len(args) == len(positions) == 1 else tuple(args[i] for i in positions)
             recording = Recording(of_primals, primals, where, nan_safe, has_aux, check_scalar)
             try:
                 (value,) = recording.values

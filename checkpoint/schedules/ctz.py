@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from . import binomial
-from .refill import Refilled, Split
+from .schedule import Refilled, Split
 
 __all__ = ["CTZ", "advances"]
 

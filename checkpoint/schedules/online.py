@@ -6,7 +6,7 @@ from itertools import count
 
 from .actions import Action, Advance, Drop, Save
 from .binomial import SLOTS_HINT, beta
-from .refill import Slotted
+from .schedule import Slotted
 
 __all__ = ["Online"]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import isqrt
 
 from .actions import Action
-from .refill import Refilled, Split
+from .schedule import Refilled, Split
 
 __all__ = ["Periodic", "StoreAll"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..support.costs import TABLE_BYTES, TABLE_STEPS
 from ..support.kept import kept_within
 from . import binomial
-from .refill import Slotted, Split
+from .schedule import Slotted, Split
 
 __all__ = ["Revolve"]
 

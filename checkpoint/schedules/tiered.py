@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from .binomial import split
-from .refill import Slotted
+from .schedule import Slotted
 
 __all__ = ["Tiered", "Traffic", "traffic"]
 

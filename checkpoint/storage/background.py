@@ -23,7 +23,7 @@ from ..support.costs import GATHERED_BYTES, GATHERED_PARTS, GATHERED_STATE_BYTES
 from .codec import NAMESPACE, check_leaves, encode_leaves, encode_rows, read_leaves, read_records
 from .files import write_file
 from .lock import Lock
-from .pool import PackedSession, Pattern
+from .memory import PackedSession, Pattern
 from .states import copy_state, nbytes
 from .storage import DamagedState
 from .worker import Job, Worker

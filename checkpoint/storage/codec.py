@@ -19,7 +19,7 @@ from zlib import crc32
 import numpy as np
 
 from .files import opened, write_file
-from .pool import NUMBERS, Kind, Pattern, key_of, scalar
+from .memory import NUMBERS, Kind, Pattern, key_of, scalar
 from .states import raw
 from .storage import DamagedState
 

@@ -1,19 +1,356 @@
-"""Saved states in main memory."""
+"""Saved states in main memory. Small ones are packed: their bytes stand side by side in a few blocks, not in an object for every number.
 
-from collections.abc import Callable
+A state of two Python numbers takes 220 bytes as objects, and 36 here. States of one pattern (the kinds of the leaves, in their order)
+have rows of one length; a row is found by the index of its state.
+"""
+
+import math
+import struct
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-from zlib import compress, decompress
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import optree
 
 from ..support.checks import whole_number
-from .pool import MemorySession
+from ..support.costs import LEAF_BYTES, PACKED_BYTES, PACKED_ROW_BYTES, POOL_PATTERNS, STATE_BYTES
+from .compression import PACKERS
 from .states import copy_state, nbytes, raw
-from .storage import Storage
+from .storage import Session, Storage
 
-__all__ = ["Memory", "itself"]
+__all__ = [
+    "NUMBERS",
+    "Kind",
+    "Memory",
+    "MemorySession",
+    "PackedSession",
+    "PackedStates",
+    "Pattern",
+    "itself",
+    "key_of",
+    "scalar",
+    "slot_bytes",
+]
+
+NUMBER = optree.tree_structure(0.0, none_is_leaf=True)  # type: ignore[arg-type]
+
+
+#: a type of leaves with their dtype and shape, or, of what is the same in all rows, with None and the leaf itself
+Kind: TypeAlias = tuple[type, np.dtype | None, Any]
+NUMBERS: dict[type, Kind] = {kind: (kind, np.dtype(kind), ()) for kind in (float, bool, complex)} | {int: (int, np.dtype(np.int64), ())}
+CODES = {float: "d", np.float64: "d", int: "q", bool: "?"}
+CONSTANTS = frozenset({int, str, bytes, type(None)})
+INTEGERS = 1 << 63  # of which a row holds those that are smaller
+
+
+def key_of(leaves: Sequence[Any]) -> tuple[Kind, ...] | None:
+    """Return the kinds of leaves; None where there is one that cannot be written."""
+    key: list[Kind] = []
+    for leaf in leaves:
+        kind = type(leaf)
+        if kind in NUMBERS and (kind is not int or -INTEGERS <= leaf < INTEGERS):
+            key.append(NUMBERS[kind])
+        elif kind is np.ndarray or issubclass(kind, np.generic):
+            if leaf.dtype.hasobject:
+                return None
+            key.append((kind, leaf.dtype, leaf.shape))
+        elif kind in CONSTANTS:
+            key.append((kind, None, leaf))
+        else:
+            return None
+    return tuple(key)
+
+
+class Pattern:
+    """How leaves of these kinds are packed into a row of `size` bytes; `nbytes` are those that `states.nbytes` counts."""
+
+    def __init__(self, key: tuple[Kind, ...]) -> None:
+        self.key = key
+        self.sizes = [0 if dtype is None else dtype.itemsize * math.prod(shape) for _, dtype, shape in key]
+        *self.places, self.size = accumulate(self.sizes, initial=0)
+        self.nbytes = sum(8 if kind is bool else size for (kind, _, _), size in zip(key, self.sizes, strict=True))
+        self.numbers = all(kind in CODES and dtype is not None for kind, dtype, _ in key)
+        self.restored = [i for i, (kind, _, _) in enumerate(key) if kind is np.float64]
+        self.struct = struct.Struct("=" + "".join(CODES[kind] for kind, _, _ in key)) if self.numbers else None
+
+    def pack(self, leaves: Sequence[Any], buffer: bytearray, at: int) -> None:
+        """Write leaves into a buffer; an integer of more than 64 bits, which is of another kind, is a `struct.error` or OverflowError."""
+        if self.struct is not None:
+            self.struct.pack_into(buffer, at, *leaves)
+            return
+        for leaf, (_, dtype, shape), place in zip(leaves, self.key, self.places, strict=True):
+            if dtype is not None:
+                np.ndarray(shape, dtype, buffer, at + place)[...] = leaf
+
+    def unpack(self, buffer: bytes | bytearray | memoryview, at: int) -> list[Any]:
+        """Read leaves from a buffer; arrays are copies."""
+        if self.struct is not None:
+            values = list(self.struct.unpack_from(buffer, at))
+            for i in self.restored:
+                values[i] = np.float64(values[i])
+            return values
+        leaves: list[Any] = []
+        for (kind, dtype, shape), place in zip(self.key, self.places, strict=True):
+            if dtype is None:
+                leaves.append(shape)
+                continue
+            array = np.ndarray(shape, dtype, buffer, at + place)
+            leaves.append(np.array(array) if kind is np.ndarray else scalar(kind, array))
+        return leaves
+
+    def parts(self, row: memoryview) -> list[memoryview]:
+        """The bytes of each leaf in a row."""
+        return [row[place : place + size] for place, size in zip(self.places, self.sizes, strict=True)]
+
+    def blocks(self, leaves: Sequence[Any]) -> list[memoryview]:
+        """The same of leaves themselves, whose memory they may show."""
+        return [raw(np.asarray(leaf, dtype)) for leaf, (_, dtype, _) in zip(leaves, self.key, strict=True) if dtype is not None]
+
+
+def scalar(kind: type, array: np.ndarray) -> Any:
+    return array.item() if kind in NUMBERS else array[()]
+
+
+pattern_of = lru_cache(POOL_PATTERNS)(Pattern)  # it takes longer to make than a small state to save
+
+
+class _Rows:
+    """The rows of one pattern, in blocks that stay where they are."""
+
+    def __init__(self, pattern: Pattern, structure: optree.PyTreeSpec, number: int, types: tuple[type, ...]) -> None:
+        self.pattern, self.structure, self.number = pattern, structure, number
+        self.types = types if pattern.numbers else None  # where they say all of the pattern
+        self.each = max(4 * PACKED_BYTES // max(pattern.size, 1), 1)  # rows in a block
+        self.blocks: list[bytearray] = []
+        self.free, self.top = array("q"), 0
+
+    def add(self, leaves: Sequence[Any]) -> int:
+        slot = self.free[-1] if self.free else self.top
+        if slot == self.each * len(self.blocks):
+            self.blocks.append(bytearray(self.each * self.pattern.size))
+        block, row = divmod(slot, self.each)
+        self.pattern.pack(leaves, self.blocks[block], row * self.pattern.size)
+        if self.free:
+            self.free.pop()
+        else:
+            self.top += 1
+        return slot
+
+    def bytes(self, slot: int) -> memoryview:
+        at = slot % self.each * self.pattern.size
+        return memoryview(self.blocks[slot // self.each])[at : at + self.pattern.size]
+
+
+class PackedStates:
+    """Packed states by their index, in rows of at most `largest` bytes; `nbytes` counts all rows."""
+
+    def __init__(self, largest: int = PACKED_BYTES) -> None:
+        self._largest = largest
+        self._rows: dict[Any, _Rows | None] = {}
+        self._numbered: list[_Rows] = []
+        self._last: _Rows | None = None
+        self._indices, self._places = array("q"), array("q")  # ascending; the place is slot * POOL_PATTERNS + number of the rows
+        self.nbytes = 0
+
+    def add(self, index: int, structure: optree.PyTreeSpec, leaves: Sequence[Any]) -> int | None:
+        """Pack a state that is not there; return the bytes of its leaves, as `nbytes` counts them, or None where it cannot be packed."""
+        rows = self._last
+        if rows is None or tuple(map(type, leaves)) != rows.types or structure != rows.structure:
+            key = key_of(leaves)
+            if key is None:
+                return None
+            try:
+                rows = self._rows[structure, key]
+            except KeyError:
+                rows = self._made(structure, key, leaves)
+            if rows is None:
+                return None
+            if rows.types is not None:
+                self._last = rows
+        try:
+            slot = rows.add(leaves)
+        except struct.error:  # an integer of more than 64 bits, where the last one had fewer
+            return None
+        place, indices = slot * POOL_PATTERNS + rows.number, self._indices
+        if not indices or index > indices[-1]:
+            indices.append(index)
+            self._places.append(place)
+        else:
+            i = bisect_left(indices, index)
+            indices.insert(i, index)
+            self._places.insert(i, place)
+        pattern = rows.pattern
+        self.nbytes += pattern.size
+        return pattern.nbytes
+
+    def get(self, index: int) -> tuple[optree.PyTreeSpec, list[Any]] | None:
+        """The structure and the leaves of a state; None if it is not there."""
+        found = self.find(index)
+        if found is None:
+            return None
+        _, rows, slot = found
+        return rows.structure, rows.pattern.unpack(rows.blocks[slot // rows.each], slot % rows.each * rows.pattern.size)
+
+    def remove(self, index: int) -> int | None:
+        """Free a state; return the bytes of its leaves, or None if it is not there."""
+        found = self.find(index)
+        if found is None:
+            return None
+        i, rows, slot = found
+        del self._indices[i], self._places[i]
+        if slot == rows.top - 1:
+            rows.top -= 1
+        else:
+            rows.free.append(slot)
+        self.nbytes -= rows.pattern.size
+        return rows.pattern.nbytes
+
+    def data_bytes(self, index: int) -> int | None:
+        """Bytes of the leaves of a state; None if it is not there."""
+        found = self.find(index)
+        return None if found is None else found[1].pattern.nbytes
+
+    def batch(self, indices: Iterable[int]) -> list[tuple[Pattern, optree.PyTreeSpec, list[int], bytes]]:
+        """States that are there, copied: for each pattern, their indices and their rows one behind the other."""
+        found: dict[int, tuple[list[int], list[memoryview]]] = {}
+        for index in indices:
+            _, rows, slot = self.find(index)  # type: ignore[misc]  # it is there
+            group = found.setdefault(rows.number, ([], []))
+            group[0].append(index)
+            group[1].append(rows.bytes(slot))
+        parts = ((self._numbered[number], group) for number, group in found.items())
+        return [(rows.pattern, rows.structure, group[0], b"".join(group[1])) for rows, group in parts]
+
+    def clear(self) -> None:
+        self.__init__(self._largest)  # type: ignore[misc]
+
+    def indices(self) -> list[int]:
+        return self._indices.tolist()
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __contains__(self, index: object) -> bool:
+        return self.find(index) is not None  # type: ignore[arg-type]
+
+    def find(self, index: int) -> tuple[int, _Rows, int] | None:
+        """The position of a state in the lists, its rows and its slot there; None if it is not there."""
+        indices = self._indices
+        if not indices:
+            return None
+        i = len(indices) - 1
+        if indices[i] != index:
+            i = bisect_left(indices, index)
+            if i == len(indices) or indices[i] != index:
+                return None
+        place = self._places[i]
+        return i, self._numbered[place % POOL_PATTERNS], place // POOL_PATTERNS
+
+    def _made(self, structure: optree.PyTreeSpec, key: tuple[Kind, ...], leaves: Sequence[Any]) -> _Rows | None:
+        """The rows of a new pattern; None if it is not packed."""
+        long = any(kind is int or len(value or "") > PACKED_BYTES for kind, dtype, value in key if dtype is None)
+        if long or len(self._rows) >= POOL_PATTERNS:
+            return None
+        pattern, rows = pattern_of(key), None
+        if pattern.size <= self._largest and all(dtype is None or dtype.itemsize for _, dtype, _ in key):
+            rows = _Rows(pattern, structure, len(self._numbered), tuple(map(type, leaves)))
+            self._numbered.append(rows)
+        self._rows[structure, key] = rows
+        return rows
+
+
+class PackedSession(Session):
+    """Saved states of which the small ones are packed in main memory; what keeps the others is in `_large`.
+    `name` is that of the storage in messages, `namespace` that of optree in which states are taken apart."""
+
+    name: ClassVar[str]
+    namespace: ClassVar[str] = ""
+
+    def __init__(self, largest: int = PACKED_BYTES) -> None:
+        self._pool = PackedStates(largest)
+        self._large: dict[int, Any] = {}
+        self._bytes = 0
+
+    def _put(self, index: int, state: Any) -> int:
+        """Keep a copy of a state, and return the bytes of its leaves."""
+        raise NotImplementedError
+
+    def _take(self, index: int, kept: Any) -> Any:
+        """A copy of a state that is not packed."""
+        raise NotImplementedError
+
+    def _size(self, index: int, kept: Any) -> int:
+        """Bytes of a state that is not packed."""
+        raise NotImplementedError
+
+    def _freed(self, index: int, kept: Any) -> None:
+        """Free what keeps a state that is not packed."""
+
+    def save(self, index: int, state: Any) -> None:
+        if self._pool.find(index) is not None or index in self._large:
+            raise ValueError(f"{self.name}: state {index} is saved already; drop it before saving it again")
+        self._bytes += self._put(index, state)
+        self.saves += 1
+        count = len(self._pool) + len(self._large)
+        if count > self.peak_states:
+            self.peak_states = count
+        if self._bytes > self.peak_bytes:
+            self.peak_bytes = self._bytes
+
+    def _flat(self, state: Any) -> tuple[Sequence[Any], optree.PyTreeSpec]:
+        """The leaves and the structure of a state."""
+        return ((state,), NUMBER) if type(state) is float else optree.tree_flatten(state, none_is_leaf=True, namespace=self.namespace)
+
+    def load(self, index: int) -> Any:
+        packed = self._pool.get(index)
+        if packed is None:
+            state = self._take(index, self._get(index, "load"))
+        else:
+            structure, leaves = packed
+            state = leaves[0] if structure is NUMBER else structure.unflatten(leaves)
+        self.loads += 1
+        return state
+
+    def drop(self, index: int) -> None:
+        size = self._pool.remove(index)
+        if size is None:
+            kept = self._get(index, "drop")
+            size = self._size(index, kept)
+            del self._large[index]
+            self._freed(index, kept)
+        self._bytes -= size
+
+    def clear(self) -> None:
+        self._large.clear()
+        self._pool.clear()
+        self._bytes = 0
+
+    def indices(self) -> list[int]:
+        return sorted([*self._pool.indices(), *self._large]) if self._large else self._pool.indices()
+
+    def nbytes(self, index: int | None = None) -> int:
+        if index is None:
+            return self._bytes
+        size = self._pool.data_bytes(index)
+        return self._size(index, self._get(index, "measure")) if size is None else size
+
+    def __len__(self) -> int:
+        return len(self._pool) + len(self._large)
+
+    def __contains__(self, index: object) -> bool:
+        return index in self._pool or index in self._large
+
+    def _get(self, index: int, verb: str) -> Any:
+        """What keeps a state that is not packed; KeyError if there is none."""
+        try:
+            return self._large[index]
+        except KeyError:
+            raise KeyError(f"{self.name}: cannot {verb} state {index}: saved are {self.indices()}; save it first") from None
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,53 +411,47 @@ class Memory(Storage):
         return MemorySession(copy, self.slots, pack, unpack)
 
 
+class MemorySession(PackedSession):
+    """The states of one sweep in main memory, at most `slots` of them, as ``pack(copy(state))``; see `Session`."""
+
+    name = "Memory"
+
+    def __init__(self, copy: Callable[[Any], Any], slots: int | None, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.copy = copy  # type: ignore[method-assign, assignment]
+        self._pack, self._unpack = pack, unpack
+        self._slots = slots
+
+    def _put(self, index: int, state: Any) -> int:
+        if self._slots is not None and len(self) >= self._slots:
+            raise RuntimeError(
+                f"Memory: cannot save state {index}: all {self._slots} slots hold states {self.indices()}; drop one, or give more slots"
+            )
+        if self._pack is copy_state:
+            leaves, structure = self._flat(state)
+            size = self._pool.add(index, structure, leaves)
+            if size is not None:
+                return size
+        packed = self._pack(state)
+        size = nbytes(packed)
+        self._large[index] = packed, size
+        return size
+
+    def _take(self, index: int, kept: Any) -> Any:
+        return self._unpack(kept[0])
+
+    def _size(self, index: int, kept: Any) -> int:
+        return int(kept[1])
+
+
 def itself(state: Any) -> Any:
     return state
 
 
-# --- saved states made smaller: arrays are packed when they are saved, and unpacked when they are loaded -------------------------------
-
-NARROWER = {np.dtype(np.float64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.complex64)}
-
-
-class Compressed(NamedTuple):
-    """The structure of a state, its leaves with what unpacks each (None: it is a copy), and how many bytes they take."""
-
-    structure: optree.PyTreeSpec
-    leaves: list[tuple[Any, Any]]
-    nbytes: int
-
-
-def deflate(array: np.ndarray) -> tuple[Any, Any] | None:
-    return None if array.dtype.hasobject else (np.frombuffer(compress(raw(array), level=1), np.uint8), (array.dtype, array.shape))
-
-
-def inflate(data: np.ndarray, kind: Any) -> np.ndarray:
-    dtype, shape = kind
-    array = np.empty(shape, dtype)
-    raw(array)[:] = decompress(data.data, bufsize=max(array.nbytes, 1))
-    return array
-
-
-def narrow(array: np.ndarray) -> tuple[Any, Any] | None:
-    """Round an array of double precision to single precision: half of the digits are lost."""
-    narrower = NARROWER.get(array.dtype)
-    return None if narrower is None else (array.astype(narrower, order="C"), array.dtype)
-
-
-def of_states(pack: Callable[..., Any], unpack: Callable[..., Any]) -> tuple[Callable[[Any], Compressed], Callable[[Compressed], Any]]:
-    """Return the functions of states that pack and unpack each array, of those of an array."""
-
-    def packed(state: Any) -> Compressed:
-        leaves, structure = optree.tree_flatten(state)
-        arrays = [pack(leaf) if type(leaf) is np.ndarray else None for leaf in leaves]
-        pairs = [(copy_state(leaf), None) if packed is None else packed for leaf, packed in zip(leaves, arrays, strict=True)]
-        return Compressed(structure, pairs, sum(nbytes(leaf) for leaf, _ in pairs))
-
-    def unpacked(state: Compressed) -> Any:
-        return state.structure.unflatten([copy_state(leaf) if how is None else unpack(leaf, how) for leaf, how in state.leaves])
-
-    return packed, unpacked
-
-
-PACKERS = {"zlib": of_states(deflate, inflate), "float32": of_states(narrow, np.ndarray.astype)}
+def slot_bytes(state: Any) -> int:
+    """Return the bytes that a saved copy of a state takes in main memory, overhead included."""
+    leaves: list[Any] = optree.tree_leaves(state, none_is_leaf=True)  # type: ignore[arg-type]
+    key = key_of(leaves)
+    if key is not None and (size := Pattern(key).size) <= PACKED_BYTES:
+        return size + PACKED_ROW_BYTES
+    return STATE_BYTES + sum(LEAF_BYTES + nbytes(leaf) for leaf in leaves)

@@ -76,13 +76,15 @@ class Player:
         if session.journal is not None:
             self._journal = session.journal(session, self._initial, step, token, schedule, until, restorers)
         self._last: list[Any] = []  # x_{N-1} between the phases, if it is not among the saved states
-        self._ready = False
+        self._begun = self._ready = False
         self._seconds = 0.0
         self._advances = self._pulls = self._peak_states = self._peak_bytes = 0
 
     def forward(self) -> Any:
         """Run the chain, saving what the schedule wants, and return x_N, the caller's own."""
-        self.release()  # in a process that was forked within a sweep, too
+        if self._begun:
+            self.release()  # in a process that was forked within a sweep, too
+        self._begun = True
         started = perf_counter()
         REPEATED.append(None)
         try:
@@ -233,7 +235,7 @@ class Player:
         if last not in self._session:  # a copy is kept: the step may write into x, or own it as a buffer it uses again
             self._last.append(self._session.copy(x))
         self._advances += 1
-        return step(last, canonical(x))
+        return step(last, canonical(x) if self._arrays else x)
 
     def _run_until(self, step: Step, actions: Iterator[Action], k: int, working: list[Any]) -> Any:
         """The first sweep of a chain of unknown length, one step at a time; a newest state that is not saved is held."""
@@ -333,7 +335,7 @@ class Player:
                     elif not start and not arrays:  # a number may become an array in the first step
                         x = step(0, x)
                         start = 1
-                        arrays = self._arrays = has_arrays(x)
+                        arrays = self._arrays = type(x) is not float and has_arrays(x)
                     if journal is not None:
                         for k in range(start, stop):
                             x = step(k, canonical(x) if arrays else x)

@@ -15,6 +15,7 @@ from ..core.dispatch import array, dtype_of, primal
 from ..core.levels import FILLED, Handle
 from ..core.traced import Traced
 from ..dask.arrays import LAZY, outside
+from ..rules.memory import copied, copied_to_write
 from ..support.checks import flag
 from .dual import Dual, seedable
 
@@ -29,6 +30,7 @@ __all__ = [
     "flatten_arguments",
     "flatten_input",
     "flatten_output",
+    "handed_out",
     "only_python_scalars",
     "pack_leaf",
     "plain",
@@ -193,6 +195,16 @@ def split_value(leaf, level):
         leaf._shares_written()
         return leaf.primal, leaf.tangent
     return leaf, None
+
+
+def handed_out(leaf, level):
+    """Return the value of a traced leaf of a level for a caller, who may change it, unlike what was recorded; others as they are."""
+    if not isinstance(leaf, Traced) or leaf.level is not level:
+        return leaf
+    value = leaf.primal if leaf.alias is None else leaf._refresh().primal
+    if type(value) is np.ndarray:
+        return copied_to_write(value)
+    return copied(value) if isinstance(value, Traced) and value.ndim else value
 
 
 def plain(value, python_scalars):

@@ -11,7 +11,7 @@ from scripted import Script
 from checkpoint.schedules import CTZ, Revolve, StoreAll
 from checkpoint.schedules.actions import Advance, Load, Record, Reverse, Save
 from checkpoint.storage import Disk, Memory
-from checkpoint.storage.pool import MemorySession
+from checkpoint.storage.memory import MemorySession
 from checkpoint.sweep import Sweep, reverse
 from checkpoint.sweep.stats import Stats
 
