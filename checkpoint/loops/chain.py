@@ -205,7 +205,9 @@ def chain(
         if until is not None or max_steps is not None:
             max_steps = check_until(until, max_steps, "chain")
         steps = known_length(steps, layers, inputs, until)
-        outputs, check, check_finite, progress = flags("chain", outputs=outputs, check=check, check_finite=check_finite, progress=progress)
+        if not {bool}.issuperset(map(type, (outputs, check, check_finite, progress))):
+            given = {"outputs": outputs, "check": check, "check_finite": check_finite, "progress": progress}
+            outputs, check, check_finite, progress = flags("chain", **given)
         if stats is not None:
             filled_stats(stats, "chain")
         storage = IN_MEMORY if storage is None else storage
@@ -308,7 +310,7 @@ def known_length(steps: Any, layers: int | None, inputs: Any, until: Any) -> int
     """Return the number of steps; None where the predicate finds it. Lengths that contradict each other raise."""
     if until is not None and steps is not None:
         raise TypeError("chain: give either steps=N or, if N is not known before, until=predicate")
-    if steps is not None:
+    if steps is not None and (type(steps) is not int or steps < 0):
         steps = whole_number(steps, where="chain", argument="steps", least=0, hint="give the number of steps")
     lengths = {} if steps is None else {"steps": steps}
     if layers is not None:
@@ -340,16 +342,18 @@ def run_compiled_spec(spec: StepSpec, tape: Tape | None, loop: Loop) -> tuple[An
     """Run the chain of a compiled step in segments, recorded where there is a tape; return the result, or why it cannot be done."""
     from .compiled import NotCompiled, Retraced, run_compiled
     from .compiled_entry import record_compiled
-    from .other_leaves import without_statics
 
     run = partial(run_compiled, spec, loop) if tape is None else partial(record_compiled, spec, tape, loop, run_spec)
     try:
         if BACKENDS.get("llvm", BACKENDS["numpy"]) is BACKENDS["numpy"]:
             raise NotCompiled(without_llvm() or "llvmlite cannot be imported")
-        other = None if loop.storage.durable else without_statics(spec, loop.until)
-        if other is not None:
-            result, reason = run_compiled_spec(other.spec, tape, loop._replace(until=other.until))
-            return None if reason is not None else other.results(result), reason
+        if spec.has_statics and not loop.storage.durable:
+            from .other_leaves import without_statics
+
+            other = without_statics(spec, loop.until)
+            if other is not None:
+                result, reason = run_compiled_spec(other.spec, tape, loop._replace(until=other.until))
+                return None if reason is not None else other.results(result), reason
         try:
             return run(), None
         except Retraced:

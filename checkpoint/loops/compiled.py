@@ -23,7 +23,7 @@ from .spec import Loop, StepSpec
 from .stepper import Stepper
 from .tangents import NotCompiled, join_tangents
 
-__all__ = ["NotCompiled", "Retraced", "in_python", "left_out", "probe", "run_compiled"]
+__all__ = ["NotCompiled", "Retraced", "left_out", "probe", "run_compiled"]
 
 
 def run_compiled(spec: StepSpec, loop: Loop) -> Any:
@@ -53,7 +53,7 @@ def run_compiled(spec: StepSpec, loop: Loop) -> Any:
             if not reached:
                 raise NotCompiled("it makes no step")
     if loop.stats is not None:
-        reason = f"{segments.paths}{in_python(segments)}".removeprefix("; ")
+        reason = segments.remarks.removeprefix("; ")
         fill(loop.stats, steps=reached, advances=segments.made, reason=reason, seconds=perf_counter() - started)
     final = spec.tree(join_tangents(like_leaves(x, stepper.kinds), stepper.state_splits))
     if not spec.outputs:
@@ -79,12 +79,6 @@ def advanced_twice(segments: Segments, first: int, stop: int, x: State) -> tuple
 
 class Retraced(Exception):
     """The program of a chain's step was stale: it has been traced again, and the chain is to be run once more."""
-
-
-def in_python(segments: Segments) -> str:
-    """Return for what the steps call Python, in the words of `stats.reason`; empty where they do not."""
-    calls = segments.loops.in_python
-    return f"; each step calls Python (some 10 us a call) for {'; '.join(calls)}" if calls else ""
 
 
 def left_out(stepper: Stepper, budget: int) -> str:

@@ -25,7 +25,7 @@ from dualad.jit.verify import evaluating
 from dualad.support.byte_sizes import parse_bytes
 
 from ..reverse.tape import Tape
-from ..schedules.blocks import Blocks, blocks_of
+from ..schedules.blocks import SCHEDULES, Blocks, blocks_of
 from ..storage import Memory
 from ..storage.memory import itself
 from ..storage.states import nbytes
@@ -33,7 +33,7 @@ from ..support.checks import too_many
 from ..support.costs import ADDITION_SECONDS, BLOCK_STATES, COPIED_STATES, LEAF_BYTES, STATE_BYTES
 from ..sweep.player import Player
 from ..sweep.stats import Stats
-from .compiled import in_python, left_out, probe
+from .compiled import left_out, probe
 from .entry import ChainEntry, Lowered, overhead_bytes, record_chain, unowned
 from .recorded import EagerEntry
 from .results import Snapshot
@@ -66,8 +66,9 @@ def record_compiled(spec: StepSpec, tape: Tape, loop: Loop, run: Callable[[StepS
     if stepper.due and not alone:
         probe(stepper, segments, steps)
     block = 1 if storage.durable and loop.until is not None else loop.block  # the manifest says how many blocks there were
+    choose = blocks_of if type(loop.schedule) in SCHEDULES else blocks_of.__wrapped__
     entry.cut(
-        blocks_of(
+        choose(
             steps,
             stepper.nbytes,
             budget,
@@ -79,7 +80,8 @@ def record_compiled(spec: StepSpec, tape: Tape, loop: Loop, run: Callable[[StepS
         ),
         stays=in_memory and not loop.check and loop.until is None,
     )
-    entry.reason = stats.reason = entry.blocks.reason + alone + in_python(segments)
+    entry.reason = entry.blocks.reason + alone
+    stats.reason = entry.reason + segments.remarks
     entry.sweep = (
         OneBlock(proxy(entry), stats)
         if entry.keeps_last and entry.blocks.size == steps and not loop.progress
@@ -236,7 +238,9 @@ class CompiledEntry(ChainEntry):
             self.steps = self.sweep.stats.steps
         self.resumed = self.segments.made < (self.steps or 0)
         self.count()
-        leaves = join_tangents(like_leaves(final, stepper.state), stepper.state_splits)
+        leaves = like_leaves(final, stepper.state)
+        if stepper.levels:
+            leaves = join_tangents(leaves, stepper.state_splits)
         self.last = Snapshot(self.steps or 0, leaves, final=True)
         return leaves
 
@@ -444,7 +448,7 @@ class CompiledEntry(ChainEntry):
         """Say in the stats what was done in steps: the sweep has counted blocks."""
         stats, size = self.sweep.stats, min(self.blocks.size, self.steps or 1)
         stats.steps, stats.advances, stats.pulls = self.steps, self.segments.made, self.pulled
-        stats.reason = self.reason + self.segments.paths
+        stats.reason = self.reason + self.segments.remarks
         if size > 1 and self.pulled:
             stats.peak_states += size - 1
             stats.peak_bytes += (size - 1) * self.stepper.nbytes

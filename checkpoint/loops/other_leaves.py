@@ -18,7 +18,7 @@ from dualad.core.levels import Level
 from dualad.jit.arguments import exact, positional_names
 from dualad.jit.jit import Jit, jit
 
-from .spec import LEAF_TYPES, StepSpec, differs, is_floating, is_number, kept
+from .spec import StepSpec, differs, is_floating, is_number, kept
 from .tangents import NotCompiled, TangentSplit, join_tangents, split_tangents, stand_in
 
 __all__ = ["OtherChain", "with_tangents", "without_statics"]
@@ -135,12 +135,6 @@ def halves(parts: list[Any], count: int) -> tuple[list[Any], tuple[Any, ...]]:
 def without_statics(spec: StepSpec, until: Callable[..., Any] | None) -> OtherChain | None:
     """Return the chain of the numbers alone; None where there is nothing else, or what is declared static can change."""
     source = spec.source
-    if not (source.static_argnums or source.static_argnames):
-        for leaf in (*spec.state, *spec.params):
-            if type(leaf) not in LEAF_TYPES and not is_number(leaf):
-                break
-        else:
-            return None
     parts, first = spec.params_structure.children(), 2 + spec.given
     count = first + len(parts)
     names = positional_names(source.f)[:count]

@@ -21,6 +21,7 @@ from ..support.costs import CALL_SECONDS, POOL_PROBES, POOLED_BYTES
 
 __all__ = ["BufferPool", "Reversal", "Segments", "State", "as_kind", "like_leaves"]
 
+ROLES = {float: "python", np.ndarray: "array", np.float64: "scalar"}  # of most leaves
 State: TypeAlias = tuple[np.ndarray, ...]
 
 
@@ -90,10 +91,11 @@ class Segments:
         self.told: Callable[[int], Any] | None = None
 
     @property
-    def paths(self) -> str:
-        """Return what paths the steps have taken, in the words of `stats.reason`."""
-        count = len(self.plain)
-        return self.stepper.paths + (f"; {count} step{'s' * (count > 1)} made by the plain function" if count else "")
+    def remarks(self) -> str:
+        """Return for what the steps call Python, and what paths they have taken, in the words of `stats.reason`."""
+        calls, count = self.loops.in_python, len(self.plain)
+        called = f"; each step calls Python (some 10 us a call) for {'; '.join(calls)}" if calls else ""
+        return called + self.stepper.paths + (f"; {count} step{'s' * (count > 1)} made by the plain function" if count else "")
 
     def renew(self, k: int, x: State) -> None:
         """Take the loops of the paths that the step is known to take, and takes in the next steps."""
@@ -256,7 +258,8 @@ def given_array(leaf: Any) -> np.ndarray:
 
 def like_leaves(arrays: Iterable[np.ndarray], likes: Sequence[Any]) -> list[Any]:
     """Return arrays as the numbers that they stand for: `likes` are leaves like them, or the words that programs have for that."""
-    return [as_kind(array, like if isinstance(like, str) else role_of(like)) for array, like in zip(arrays, likes, strict=True)]
+    words = [like if isinstance(like, str) else ROLES.get(type(like)) or role_of(like) for like in likes]
+    return [as_kind(array, word) for array, word in zip(arrays, words, strict=True)]
 
 
 def as_kind(array: np.ndarray, kind: str) -> Any:

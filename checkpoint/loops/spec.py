@@ -103,6 +103,13 @@ class StepSpec:
         self.flatten, self.tree = flattening(state, self.state_structure)
         self.arguments = flattening(params, self.params_structure)[1]
 
+    @property
+    def has_statics(self) -> bool:
+        """Return whether a compiled step is given leaves that are no numbers, or has arguments that are declared static."""
+        if self.source.static_argnums or self.source.static_argnames:
+            return True
+        return any(type(leaf) not in LEAF_TYPES and not is_number(leaf) for leaf in (*self.state, *self.params))
+
     # --- the ways to call a step ------------------------------------------------------------------------------------------------
 
     def flat_step(self, step: Callable[..., Any] | None = None) -> FlatStep:

@@ -16,6 +16,7 @@ import optree
 
 from dualad.codegen.chain_kernels import ChainKernels, emit_advance, emit_pull
 from dualad.core.dispatch import dtype_of
+from dualad.core.traced import Traced
 from dualad.forward.seeding import pack_leaf
 from dualad.graph.handled import Handled
 from dualad.graph.paths import alike, merged
@@ -33,7 +34,7 @@ from dualad.support.forks import cached_property
 
 from ..support.checks import truth
 from ..support.costs import AHEAD_SECONDS
-from .segments import as_kind, like_leaves
+from .segments import like_leaves
 from .spec import StepSpec, is_number, kept, row_of
 from .tangents import NotCompiled, TangentSplit, join_tangents, levels_without_tapes, split_tangents, stand_in
 
@@ -48,7 +49,8 @@ class Stepper:
 
     def __init__(self, spec: StepSpec, state: list[Any], inputs: list[Any], params: list[Any], until: Any = None) -> None:
         self.spec, self.name = spec, spec.source.__name__
-        self.levels = levels_without_tapes([*state, *inputs, *params])
+        traced = [leaf for leaf in (*state, *inputs, *params) if isinstance(leaf, Traced)]
+        self.levels = levels_without_tapes(traced) if traced else []
         self.predicate, self.given = until, state
         self.leaves = state, inputs, params
         self.entry: Any = None
@@ -370,9 +372,9 @@ class Stepper:
 
     def duals(self, parts: Sequence[np.ndarray], likes: Sequence[Any]) -> list[Any]:
         """Return arrays as the numbers that stand for these leaves, Duals where there are levels."""
-        words = [role_of(stand_in(leaf)) for leaf in likes]
         if not self.levels:
-            return list(map(as_kind, parts, words))
+            return like_leaves(parts, likes)
+        words = [role_of(stand_in(leaf)) for leaf in likes]
         splits = self.all_splits(len(likes))
         return join_tangents(like_leaves(parts, words_of(words, splits)), splits)
 

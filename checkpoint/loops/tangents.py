@@ -37,15 +37,15 @@ class TangentSplit(NamedTuple):
         return cls(level, len(leaves), positions, rows)
 
 
-def levels_without_tapes(leaves: Iterable[Any]) -> list[Any]:
+def levels_without_tapes(leaves: Iterable[Traced]) -> list[Any]:
     """Return the levels of forward mode of leaves, the highest first; of another kind they raise."""
     levels = set()
     for leaf in leaves:
-        for part in parts_in(leaf) if isinstance(leaf, Traced) else ():
+        for part in parts_in(leaf):
             if type(part) is not Dual:
                 raise NotCompiled("it is traced or recorded by another derivative inside of a tangent")
             levels.add(part.level)
-    return sorted(levels, key=lambda level: -level.id) if levels else []
+    return sorted(levels, key=lambda level: -level.id)
 
 
 def has_tangent(leaf: Any, level: Level) -> bool:

@@ -80,7 +80,7 @@ class Tape(Level):
 
     def inputs(self, values: list[Any]) -> list[Any]:
         """Return the input variables. A large array stays the caller's until an entry needs it (see `own`)."""
-        inputs = []
+        inputs: list[Any] = []
         for value in values:
             if type(value) is np.ndarray:
                 if value.nbytes <= self.small:

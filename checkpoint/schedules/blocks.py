@@ -1,9 +1,8 @@
 """Blocks of compiled steps: how many are one action of the schedule, and how many states are saved between blocks."""
 
-from collections.abc import Callable
-from functools import lru_cache, wraps
+from functools import lru_cache
 from types import NoneType
-from typing import Any, NamedTuple, ParamSpec
+from typing import NamedTuple
 
 from dualad.support.byte_sizes import format_bytes
 
@@ -13,11 +12,10 @@ from .actions import Advance, Record, Reverse
 from .cursor import Cursor
 from .machine import executed
 
-__all__ = ["Blocks", "blocks_of"]
+__all__ = ["SCHEDULES", "Blocks", "blocks_of"]
 
-P = ParamSpec("P")
-
-SCHEDULES = (CTZ, Mixed, Online, Periodic, Revolve, StoreAll, Tiered)  # values, so that what was chosen once is known
+#: values, so that `blocks_of` knows what was chosen once; of other schedules its ``__wrapped__`` is to be called
+SCHEDULES = {NoneType, CTZ, Mixed, Online, Periodic, Revolve, StoreAll, Tiered}
 
 
 class Blocks(NamedTuple):
@@ -28,18 +26,7 @@ class Blocks(NamedTuple):
     reason: str  # in numbers
 
 
-def known_once(choose: Callable[P, Blocks]) -> Callable[P, Blocks]:
-    """Remember what was chosen, where the schedule is one of ours: a value."""
-    known: Any = lru_cache(maxsize=256)(choose)
-
-    @wraps(choose)
-    def chosen(*args: P.args, **options: P.kwargs) -> Blocks:
-        return (known if type(options.get("schedule")) in (NoneType, *SCHEDULES) else choose)(*args, **options)
-
-    return chosen
-
-
-@known_once
+@lru_cache(maxsize=256)
 def blocks_of(
     steps: int | None,
     state_bytes: int,

@@ -69,6 +69,7 @@ class ChainKernels:
         if reason is not None:
             raise NoLoopForm(reason)
         self.units, self.functions, self.threads, self.compiled = units, functions, threads, False
+        self.rooms = [[(x.shape, x.dtype) for x in unit.work.values()] for unit in units]
         self.shares: list[int] = []
         self.in_python = list(dict.fromkeys(call for unit in units for call in unit.source.in_python))
 
@@ -77,9 +78,9 @@ class ChainKernels:
         added to it; units of one function share none, as its arguments must not overlap."""
         together, made = len(self.functions) < len(self.units), list[list]()
         free: dict = {}
-        for unit in self.units:
+        for unit, kinds in zip(self.units, self.rooms, strict=True):
             free = free if together and made else {kind: iter(tuple(arrays)) for kind, arrays in room.items()}
-            made.append([*(place(room, free, (x.shape, x.dtype)) for x in unit.work.values()), *unit.arrays])
+            made.append([*[place(room, free, kind) for kind in kinds], *unit.arrays])
         return made
 
     def compile(self):
