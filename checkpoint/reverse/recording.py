@@ -160,16 +160,16 @@ class Recording:
         if LAZY.met:
             leaves = list(map(like_chunks, leaves, self.values))
         pulled = self.tape.pull(list(zip(self.nodes, leaves, strict=True)), self.inputs)
-        cotangents = list(map(self.finish, pulled, self.leaves))
-        return tuple(unflatten_arguments(self.structure, made_own(cotangents, leaves)))
+        for i, (g, leaf) in enumerate(zip(pulled, self.leaves, strict=True)):
+            if not (type(g) is np.ndarray is type(leaf) and g.dtype is leaf.dtype):
+                pulled[i] = self.finish(g, leaf)
+        return tuple(unflatten_arguments(self.structure, made_own(pulled, leaves)))
 
     def finish(self, g: Any, leaf: Any) -> Any:
         """Return a cotangent as users get it: of the primal's dtype, their own; zeros where nothing depends on it."""
         if g is None:
             return plain(zero_like(leaf), self.python_scalars)
         if type(leaf) is np.ndarray:
-            if type(g) is np.ndarray and g.dtype is leaf.dtype:
-                return g
             g = like_primal(g, leaf)
             return g if isinstance(g, Traced) else np.asarray(g)
         g = g if issubclass(type(g), float) else like_primal(g, leaf)

@@ -22,7 +22,6 @@ __all__ = [
     "plus",
     "restore_axes",
     "shape_of",
-    "spread_out",
     "unbroadcast",
 ]
 
@@ -160,26 +159,6 @@ def stretched_axes(now, shape):
         now = np.broadcast_shapes(now, shape)
         lead = len(now) - len(shape)
     return now, (*range(lead), *(lead + i for i, n in enumerate(shape) if n == 1 and now[lead + i] != 1))
-
-
-def stretched(g, shape):
-    """Return ``np.broadcast_to(g, shape)``, of an array with as many axes at a third of its cost."""
-    if type(g) is not np.ndarray or not g.flags.c_contiguous or g.ndim != len(shape) or not g.size:
-        return np.broadcast_to(g, shape)
-    whole = np.ndarray(shape, g.dtype, g, 0, tuple(s if n == m else 0 for s, n, m in zip(g.strides, g.shape, shape, strict=True)))
-    whole.flags.writeable = False
-    return whole
-
-
-def spread_out(g, x, axis=None):
-    """Return `g`, the cotangent of a reduction of `x` over `axis`, broadcast back to the shape of `x`."""
-    if type(g) is float and axis is None:  # what np.broadcast_to gives, at a tenth of its cost
-        if not x.shape:
-            return g
-        whole = np.ndarray(x.shape, FLOAT, np.array(g), 0, (0,) * len(x.shape))
-        whole.flags.writeable = False
-        return whole
-    return stretched(restore_axes(g, x, axis), x.shape)
 
 
 def restore_axes(g, x, axis=None, keepdims=False):

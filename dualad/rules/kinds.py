@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .cotangents import Abstract, any_traced, is_complex, ndim_of, restore_axes, shape_of, spread_out, unbroadcast
+from .cotangents import Abstract, any_traced, is_complex, ndim_of, restore_axes, shape_of, unbroadcast
 from .partials import ANS, FIRST, MINUS_ONE, ONE, SECOND, one_over
 from .primitives import primitive, strong_multiply
 from .rows import (
@@ -67,7 +67,6 @@ __all__ = [
     "restore_axes",
     "row_says",
     "shape_of",
-    "spread_out",
     "strong_multiply",
     "unbroadcast",
 ]
