@@ -30,7 +30,7 @@ from ..storage import Memory
 from ..storage.memory import itself
 from ..storage.states import nbytes
 from ..support.checks import too_many
-from ..support.costs import ADDITION_SECONDS, BLOCK_STATES, COPIED_STATES, LEAF_BYTES, STATE_BYTES
+from ..support.costs import ADDITION_SECONDS, BLOCK_STATES, LEAF_BYTES, STATE_BYTES, SWEEP_STATES
 from ..sweep.player import Player
 from ..sweep.stats import Stats
 from .compiled import left_out, probe
@@ -58,7 +58,7 @@ def record_compiled(spec: StepSpec, tape: Tape, loop: Loop, run: Callable[[StepS
     budget, alone = None, ""
     if loop.memory is not None:
         budget = parse_bytes(loop.memory, "chain", "memory")
-        in_use = BLOCK_STATES if in_memory else BLOCK_STATES + COPIED_STATES
+        in_use = BLOCK_STATES if in_memory else BLOCK_STATES + SWEEP_STATES + 1  # those of a sweep whose storage copies, and x_N
         budget -= in_use * stepper.nbytes + entry.held()
         if budget < stepper.nbytes:
             raise NotCompiled(f"the budget does not hold {in_use + 1} states beside parameters, inputs and outs")

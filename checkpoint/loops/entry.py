@@ -20,7 +20,7 @@ from ..reverse.tape import Tape, make_var
 from ..schedules import Schedule
 from ..storage.memory import slot_bytes
 from ..storage.states import nbytes
-from ..support.costs import CHAIN_STATES, COUNTED_STATE_BYTES, PACKED_ROW_BYTES, SWEEP_BYTES, SWEEP_STATES
+from ..support.costs import COUNTED_STATE_BYTES, PACKED_ROW_BYTES, SWEEP_BYTES, SWEEP_STATES
 from ..sweep.plan import plan
 from ..sweep.player import RowRestorers
 from .eager import lifted
@@ -80,16 +80,16 @@ def planned(given: Lowered, steps: int | None, memory: float | str, taken: int, 
     size = nbytes(given.state)
     if size <= COUNTED_STATE_BYTES:  # otherwise what is around the data does not count
         size = max(slot_bytes(given.spec.tree(given.state)) - PACKED_ROW_BYTES, 1)
-    held = overhead_bytes(given, outs, steps) + CHAIN_STATES * size + taken
+    held = overhead_bytes(given, outs, steps) + size + taken  # x_N is no state of the sweep
     try:
-        schedule, _, reason, _ = plan(steps, size, max(budget - held, 0) + SWEEP_STATES * size)
+        schedule, _, reason, _ = plan(steps, size, max(budget - held, 1))
     except ValueError:
+        taken = held + SWEEP_STATES * size
         raise ValueError(
-            f"chain: memory={memory!r} is too small: the steps, their parameters, inputs and outs take {format_bytes(held)}, and one "
+            f"chain: memory={memory!r} is too small: the steps, their parameters, inputs and outs take {format_bytes(taken)}, and one "
             f"saved state {format_bytes(size + PACKED_ROW_BYTES)} more"
         ) from None
-    in_use = format_bytes(max(held - SWEEP_STATES * size, 0))
-    return schedule, f"of {format_bytes(budget)}, {in_use} are in use otherwise; {reason}"
+    return schedule, f"of {format_bytes(budget)}, {format_bytes(held)} are in use otherwise; {reason}"
 
 
 class ChainEntry(Entry):

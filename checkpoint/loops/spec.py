@@ -24,7 +24,7 @@ from ..storage import Memory, Storage
 from ..storage.codec import NAMESPACE
 from ..storage.states import copy_state
 from ..support.checks import refused
-from ..support.costs import KEPT_STEPS
+from ..support.costs import KNOWN_PATTERNS
 from ..sweep.stats import Stats
 
 __all__ = [
@@ -76,7 +76,7 @@ def kept(owner: Any, key: Hashable, make: Callable[[], Any]) -> Any:
     """Return what was made of a compiled step or program before, or is now; what was not used for longest is forgotten."""
     known = vars(owner).setdefault("of_chains", OrderedDict())
     known[key] = made = known.pop(key, None) or make()
-    while len(known) > KEPT_STEPS:
+    while len(known) > KNOWN_PATTERNS:
         known.popitem(last=False)
     return made
 

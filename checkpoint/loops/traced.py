@@ -34,7 +34,7 @@ from dualad.support.byte_sizes import parse_bytes
 from dualad.support.costs import KEPT_VARIANTS
 
 from ..support.checks import too_many, truth
-from ..support.costs import MET_BYTES, TRACED_STATES_BYTES
+from ..support.costs import HELD_BYTES, MET_BYTES
 from ..sweep.stats import fill
 from .segments import as_kind
 from .spec import FlatStep, Loop, StepSpec, is_number, kept
@@ -68,7 +68,7 @@ def traced_loop(spec: StepSpec, loop: Loop) -> Any:
     flags = [np.False_] * (len(body.inputs) - 1 - count - rows - len(moving))
     args = [*spec.state, *flags, *spec.inputs, *(spec.params[i] for i in moving)]
     nbytes = sum(np.asarray(example_of(leaf)).nbytes for leaf in spec.state)
-    room = TRACED_STATES_BYTES if loop.memory is None else parse_bytes(loop.memory, "chain", "memory")
+    room = HELD_BYTES if loop.memory is None else parse_bytes(loop.memory, "chain", "memory")
     with Trace() as trace:
         given, carried = [trace.input(example_of(arg)) for arg in args], count + len(flags)
         program = trace.finish(list(repeated(optimised(rolled(body)), turns, carried, rows, given, turns * nbytes <= room)))

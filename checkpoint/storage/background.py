@@ -19,7 +19,7 @@ import optree
 
 from dualad.support.byte_sizes import format_bytes
 
-from ..support.costs import GATHERED_BYTES, GATHERED_PARTS, GATHERED_STATE_BYTES, WAIT_WARNING_SECONDS
+from ..support.costs import GATHERED_PARTS, GATHERED_STATE_BYTES, HELD_BYTES, WAIT_WARNING_SECONDS
 from .codec import NAMESPACE, check_leaves, encode_leaves, encode_rows, read_leaves, read_records
 from .files import write_file
 from .lock import Lock
@@ -149,7 +149,7 @@ class DiskSession(PackedSession):
         self._check_structure(index, structure)
         size = self._pool.add(index, structure, leaves)
         if size is not None:
-            if self._pool.nbytes > GATHERED_BYTES - GATHERED_BYTES // GATHERED_PARTS:
+            if self._pool.nbytes > HELD_BYTES - HELD_BYTES // GATHERED_PARTS:
                 self._evict()
             return size
         check_leaves(leaves)

@@ -18,7 +18,7 @@ import numpy as np
 import optree
 
 from ..support.checks import whole_number
-from ..support.costs import LEAF_BYTES, PACKED_BYTES, PACKED_ROW_BYTES, POOL_PATTERNS, STATE_BYTES
+from ..support.costs import KNOWN_PATTERNS, LEAF_BYTES, PACKED_BYTES, PACKED_ROW_BYTES, STATE_BYTES
 from .compression import PACKERS
 from .states import copy_state, nbytes, raw
 from .storage import Session, Storage
@@ -116,7 +116,7 @@ def scalar(kind: type, array: np.ndarray) -> Any:
     return array.item() if kind in NUMBERS else array[()]
 
 
-pattern_of = lru_cache(POOL_PATTERNS)(Pattern)  # it takes longer to make than a small state to save
+pattern_of = lru_cache(KNOWN_PATTERNS)(Pattern)  # it takes longer to make than a small state to save
 
 
 class _Rows:
@@ -154,7 +154,7 @@ class PackedStates:
         self._rows: dict[Any, _Rows | None] = {}
         self._numbered: list[_Rows] = []
         self._last: _Rows | None = None
-        self._indices, self._places = array("q"), array("q")  # ascending; the place is slot * POOL_PATTERNS + number of the rows
+        self._indices, self._places = array("q"), array("q")  # ascending; the place is slot * KNOWN_PATTERNS + number of the rows
         self.nbytes = 0
 
     def add(self, index: int, structure: optree.PyTreeSpec, leaves: Sequence[Any]) -> int | None:
@@ -176,7 +176,7 @@ class PackedStates:
             slot = rows.add(leaves)
         except struct.error:  # an integer of more than 64 bits, where the last one had fewer
             return None
-        place, indices = slot * POOL_PATTERNS + rows.number, self._indices
+        place, indices = slot * KNOWN_PATTERNS + rows.number, self._indices
         if not indices or index > indices[-1]:
             indices.append(index)
             self._places.append(place)
@@ -249,12 +249,12 @@ class PackedStates:
             if i == len(indices) or indices[i] != index:
                 return None
         place = self._places[i]
-        return i, self._numbered[place % POOL_PATTERNS], place // POOL_PATTERNS
+        return i, self._numbered[place % KNOWN_PATTERNS], place // KNOWN_PATTERNS
 
     def _made(self, structure: optree.PyTreeSpec, key: tuple[Kind, ...], leaves: Sequence[Any]) -> _Rows | None:
         """The rows of a new pattern; None if it is not packed."""
         long = any(kind is int or len(value or "") > PACKED_BYTES for kind, dtype, value in key if dtype is None)
-        if long or len(self._rows) >= POOL_PATTERNS:
+        if long or len(self._rows) >= KNOWN_PATTERNS:
             return None
         pattern, rows = pattern_of(key), None
         if pattern.size <= self._largest and all(dtype is None or dtype.itemsize for _, dtype, _ in key):

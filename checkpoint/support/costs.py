@@ -6,14 +6,13 @@ that are part of a file's format stand with the format; arrays are small as `dua
 
 # --- what a sweep holds ---------------------------------------------------------------------------------------------------------------
 
-#: states besides the saved ones. Of a sweep: x_0, x_{N-1} between the sweeps, the working state
+#: bytes that are held in main memory of each of these: tables by which schedules are found (those of 20 slots and 1000 steps take 20 MB),
+#: states of a traced loop that are kept for its derivatives, small states that are to be written
+HELD_BYTES = 64 << 20
+#: states besides the saved ones. Of a sweep: x_0, x_{N-1} between the sweeps, the working state; of a chain x_N, too
 SWEEP_STATES = 3
-#: of a chain: x_0, x_N, a cotangent, what the loss makes of x_N
-CHAIN_STATES = 4
 #: of a compiled chain: x_0, x_N, the working state and the buffer that changes places with it, two cotangents
 BLOCK_STATES = 6
-#: of one whose storage copies, besides: x_0, x_{N-1}, x_N, and one that is saved or loaded
-COPIED_STATES = 4
 #: bytes of the objects of a sweep, whatever its states are (`tracemalloc` of chains of one float)
 SWEEP_BYTES = 112 << 10
 #: bytes of what keeps a state that is not packed (its place in a table, its containers), and around the data of each leaf
@@ -28,8 +27,6 @@ COUNTED_STATE_BYTES = 1 << 16
 
 #: steps, or slots, of a table by which a schedule is found: of order slots * N^2
 TABLE_STEPS = 4096
-#: bytes of such tables that are kept for the next sweep: those of 20 slots and 1000 steps take 20 MB
-TABLE_BYTES = 64 << 20
 #: bytes of the states inside of a block and between blocks, where nothing is said: they stay in a core's cache (10^4
 #: steps of Lorenz: 44 ms, 55 with blocks of one step, 56 with 64 MB; 2026-11-22)
 BLOCK_BYTES = 256 << 10
@@ -47,15 +44,13 @@ ADDITION_SECONDS = 1e-10
 
 #: elements of an array that are compared at a step; over the steps all have their turn
 SNAPSHOT_ELEMENTS = 1024
-#: functions, loops and predicates of compiled steps that are kept
-KEPT_STEPS = 64
+#: functions, loops and predicates that are kept of a compiled step, and patterns of small states
+KNOWN_PATTERNS = 64
 #: seconds for which steps that branch are made by NumPy before loops are compiled, which takes longer, for the paths that they take; steps
 #: of more than `WAITING_BYTES` are not
 AHEAD_SECONDS = 0.05
 #: bytes of the arguments at which a path of a traced loop was met that are kept for the next trace
 MET_BYTES = 1 << 16
-#: bytes of all states of a traced loop that are kept for its derivatives
-TRACED_STATES_BYTES = 64 << 20
 #: seconds of a compiled call: after shorter ones it makes more steps, after ten times as long ones fewer, so that Ctrl-C is heard
 CALL_SECONDS = 0.02
 #: bytes of states that are sooner made than looked for, and states that are looked at before a new one is made (40 steps of Gray-Scott,
@@ -65,13 +60,11 @@ POOL_PROBES = 64
 
 # --- storage --------------------------------------------------------------------------------------------------------------------------
 
-#: bytes of a state that is packed in rows with others, and patterns of rows
+#: bytes of a state that is packed in rows with others
 PACKED_BYTES = 4096
-POOL_PATTERNS = 64
-#: bytes of all small states in main memory, the part of them that is written at once, and the largest state that is one of them
-GATHERED_BYTES = 1 << 26
+#: the part of the small states in main memory that is written at once, and the largest state that is one of them
 GATHERED_PARTS = 8
-GATHERED_STATE_BYTES = GATHERED_BYTES // GATHERED_PARTS
+GATHERED_STATE_BYTES = HELD_BYTES // GATHERED_PARTS
 #: large states in main memory that wait to be written, where nothing is said; durable ones may take so many bytes
 WRITE_QUEUE = 2
 WRITE_QUEUE_BYTES = 1 << 30
