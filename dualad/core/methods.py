@@ -109,9 +109,9 @@ def define_operators():
                 and self.level.objects is not None
                 and other is not self
                 and np.ndim(result) == 0
+                and comes_from_a_loop()
                 and result
                 and self == other
-                and comes_from_a_loop()
             ):
                 refuse_tie()
             return result

@@ -21,7 +21,7 @@ from ..graph.visits import parts_of
 from .impure import ELSEWHERE
 from .watch import mentioned
 
-__all__ = ["States", "Wrapper", "closed_over", "installed", "with_symbols"]
+__all__ = ["States", "Wrapper", "closed_over", "installed", "stand_in", "with_stand_ins", "with_symbols"]
 
 
 class Wrapper:
@@ -58,26 +58,31 @@ def table(x):
     return x.view(Table) if type(x) is np.ndarray and x.dtype.kind in "biufc" else x
 
 
-def with_symbols(f, tracing):
+def with_symbols(f, tracing, numpys=lambda fn: fn):
     """Return a function that may index plain arrays by traced integers, and ask `math` for functions of traced numbers: it sees tables, and
-    functions that have rows, in their place."""
+    functions that have rows, in their place, and `numpys` of NumPy's functions."""
     tracing.tables = True
 
     def instead(held):
         if type(held) is Symbol:  # of the trace around this one
             constant = held.level.program.constants.get(held.primal)
             return held if constant is None else tracing.lift(constant)
-        return of_numbers(held) if getattr(held, "__module__", None) == "math" else table(held)
+        return stand_in(held) if getattr(held, "__module__", None) == "math" else table(held)
 
-    return Outside(instead, tables=True)(f)
+    return Outside(instead, lambda fn: makes_tables(numpys(fn)))(f)
 
 
-def of_numbers(fn):
-    """Return what stands for a function of `math`, as in adapted code."""
+def with_stand_ins(f, tracing):
+    """Return a function that finds in the place of NumPy's functions those that take traced values without object arrays."""
+    return Outside(stand_in)(f)
+
+
+def stand_in(held):
+    """Return what stands for a value in adapted code."""
     from ..core.standins import look_up, stand_in
 
     look_up()
-    return stand_in(fn)
+    return stand_in(held)
 
 
 def closed_over(functions, kept=(), live=False):
@@ -199,12 +204,12 @@ class Outside:
     """What a function reads from variables outside, with others `instead`: what holds some is copied, functions are rebuilt.
 
     Objects are copied with what their attributes hold; their classes, and what installed packages hold, stay as they are, besides objects
-    that have such values as attributes (interpolants). With `tables` NumPy's functions, and modules that are not installed, give
-    others, too. Variables of modules that are `live` are read where they are, unless one of them holds another value.
+    that have such values as attributes (interpolants). With `numpys`, which makes others of NumPy's functions, modules that are not
+    installed give others, too. Variables of modules that are `live` are read where they are, unless one of them holds another value.
     """
 
-    def __init__(self, instead, tables=False, live=False):
-        self.instead, self.tables, self.live = instead, tables, live
+    def __init__(self, instead, numpys=None, live=False):
+        self.instead, self.numpys, self.live = instead, numpys, live
         self.known: dict[int, tuple] = {}  # by identity: what was there, which it keeps alive, and what stands for it
 
     def __call__(self, held):
@@ -233,16 +238,16 @@ class Outside:
         if issubclass(kind, type | np.ufunc | np.generic):
             return None
         if isinstance(held, ModuleType):
-            looked_through = self.tables and (held is math or of_numpy(held.__name__) or not installed(held))
+            looked_through = self.numpys and (held is math or of_numpy(held.__name__) or not installed(held))
             return (lambda held: Module(held, self)) if looked_through else None
-        if self.tables and callable(held) and of_numpy(getattr(held, "__module__", None)):
-            return makes_tables
+        if self.numpys and callable(held) and of_numpy(getattr(held, "__module__", None)):
+            return self.numpys
         if kind is FunctionType:
             return self.function
         if not hasattr(held, "__dict__"):
             return None
         users = kind is SimpleNamespace or not installed(sys.modules.get(kind.__module__))
-        return self.object if users or (not self.tables and any(self.instead(part) is not part for part in vars(held).values())) else None
+        return self.object if users or (not self.numpys and any(self.instead(part) is not part for part in vars(held).values())) else None
 
     def container(self, held):
         parts = held if type(held) is dict else dict(enumerate(held))

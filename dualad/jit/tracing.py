@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import optree
 
+from ..core.conversions import STANDING
 from ..core.dispatch import array, holds_traced
 from ..core.levels import INSTEAD, Handle
 from ..core.traced import Traced
@@ -26,7 +27,7 @@ from ..support.costs import CALLED_DEPTH, KEPT_VARIANTS, WAITING_BYTES, WAITING_
 from .compiled import BACKENDS, Compiled
 from .guards import MISS
 from .impure import Clocks, Drawn, Unheard, compare
-from .tables import States, Wrapper, closed_over, with_symbols
+from .tables import States, Wrapper, closed_over, stand_in, with_stand_ins, with_symbols
 from .verify import Checks
 from .watch import Watch
 
@@ -183,17 +184,27 @@ def traced(f, call, examples=None, integers=None, below=None) -> tuple[Path, Any
     With the `integers` that other paths have met it may be one of several.
     """
     examples = call.examples() if examples is None else examples
+    once = partial(traced_once, f, call, examples=examples, integers=integers, below=below)
     try:
-        return traced_once(f, call, lambda f, tracing: f, examples, integers, below)
-    except TraceError as error:
-        if not error.indexed:
+        made, objects = once(same)
+    except TypeError as error:
+        if not getattr(error, "indexed", True):
             raise
-        # arrays may be indexed by traced integers, and math called
-        return traced_once(f, call, with_symbols, examples, integers, below)
+        try:  # arrays may be indexed by traced integers, and math called
+            return once(with_symbols)[0]
+        except TypeError as error:
+            with suppress(Exception):
+                if getattr(error, "indexed", True):  # and written to where these say
+                    return once(partial(with_symbols, numpys=stand_in))[0]
+            raise
+    if objects and made[0].tests:  # which NumPy's loops over object arrays may have asked for
+        with suppress(Exception):
+            return once(with_stand_ins)[0]
+    return made
 
 
-def traced_once(f, call, prepared, examples, integers, below) -> tuple[Path, Any]:
-    """Return the path of ``prepared(f, tracing)``, and the structure of its result."""
+def traced_once(f, call, prepared, examples, integers, below) -> tuple[tuple[Path, Any], Any]:
+    """Return the path of ``prepared(f, tracing)`` with the structure of its result, and where object arrays were made, if at all."""
     with Trace(integers is not None, integers) as tracing:
         tracing.below = below
         args, kwargs = call.arguments([tracing.input(example) for example in examples])
@@ -208,7 +219,7 @@ def traced_once(f, call, prepared, examples, integers, below) -> tuple[Path, Any
         leaves, structure = optree.tree_flatten(out)
         outputs = []
         for leaf in leaves:
-            leaf = array(leaf) if type(leaf) is np.ndarray and holds_traced(leaf) else leaf
+            leaf = array(leaf) if type(leaf) is np.ndarray and holds_traced(leaf) else STANDING.get(type(leaf), same)(leaf)
             what = f"jit: {getattr(f, '__name__', 'the function')} returns: {type(leaf).__name__}"
             if type(leaf) is Selection:
                 raise leaf.needs_length(f"a result x[mask] of {getattr(f, '__name__', 'the function')}", leaf.line)
@@ -224,7 +235,12 @@ def traced_once(f, call, prepared, examples, integers, below) -> tuple[Path, Any
             outputs.append(leaf)
         program = tracing.finish(outputs)
         check_handlers(tracing, program, getattr(f, "__name__", "the function"))
-        return Path(program, tracing.tests or [], structure, "it shows a value" if tracing.shown else None), structure
+        path = Path(program, tracing.tests or [], structure, "it shows a value" if tracing.shown else None)
+        return (path, structure), tracing.objects
+
+
+def same(x, tracing=None):
+    return x
 
 
 class Below:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from .constants import evaluate, named
@@ -331,10 +333,13 @@ def histogram(a, bins=10, range=None, density=None, weights=None):
 
 
 def histogram2d(x, y, bins=10, range=None, density=None, weights=None):
-    several = np.iterable(bins) and len(bins) == 2
-    bins = list(bins) if several else [bins, bins]
-    counts, edges = histogramdd([x, y], bins, range, density, weights)
+    counts, edges = histogramdd([x, y], for_both(bins), range, density, weights)
     return counts, edges[0], edges[1]
+
+
+def for_both(bins):
+    """Return the bins of each of two axes."""
+    return list(bins) if np.iterable(bins) and len(bins) == 2 else [bins, bins]
 
 
 def histogramdd(sample, bins=10, range=None, density=None, weights=None):
@@ -350,25 +355,30 @@ def histogramdd(sample, bins=10, range=None, density=None, weights=None):
 def histogramdd_counts(columns, edges, weights, density, dtype):
     """Return the sums of the weights in each bin, and the edges; counts have no derivative, weights are summed linearly."""
     shape = [np.shape(e)[0] - 1 for e in edges]
-    inside, places = evaluate(bin_places, len(columns), *columns, *edges)
+    size = math.prod(shape)
+    places = bin_places(columns, edges, size)
     if weights is None:
-        counts = np.bincount(np.ravel_multi_index(places, shape), minlength=int(np.prod(shape))).reshape(shape).astype(dtype)
+        counts = np.bincount(places, minlength=size + 1)[:size].reshape(shape).astype(dtype)
     else:
         weights = np.ravel(as_array(weights))
-        counts = scatter(weights[inside], places, Abstract.of(shape, dtype or weights.dtype))
+        counts = np.reshape(scatter(weights, places, Abstract.of((size + 1,), dtype or weights.dtype))[:size], shape)
     if density:
-        counts = counts / np.sum(counts)
+        total = np.sum(counts)
         for i, e in enumerate(edges):
             counts = counts / np.reshape(np.diff(e), [-1 if k == i else 1 for k in range(len(edges))])
+        counts = counts / total
     return counts, edges
 
 
-def bin_places(count, *both):
-    """Return which samples lie in some bin, and their bins along each axis; the last bin holds its right edge."""
-    columns, edges = both[:count], both[count:]
-    places = [np.searchsorted(e, np.ravel(x), side="right") - 1 - (np.ravel(x) == e[-1]) for x, e in zip(columns, edges, strict=True)]
-    inside = np.all([(p >= 0) & (p < len(e) - 1) for p, e in zip(places, edges, strict=True)], axis=0)
-    return inside, tuple(p[inside] for p in places)
+def bin_places(columns, edges, size):
+    """Return the bin of each sample, of all bins one after the other, and `size` for those in none; the last bin holds its right edge."""
+    places, inside = 0, True
+    for x, e in zip(columns, edges, strict=True):
+        count, x = np.shape(e)[0] - 1, np.ravel(x)
+        place = np.searchsorted(e, x, side="right") - 1 - (x == e[-1])
+        places = places * count + place
+        inside = inside & (place >= 0) & (place < count)
+    return np.where(inside, places, size)
 
 
 # --- covariances ------------------------------------------------------------------------------------------------------------
@@ -412,6 +422,20 @@ def corrcoef(x, y=None, rowvar=True, *, dtype=None, **old):
     return np.clip(c, -1.0, 1.0)
 
 
+def histogram_values(a, bins=10, range=None, *rest, **options):
+    """Return what decides where the edges of bins are."""
+    return (bins, range) if np.ndim(bins) == 1 or (range is not None and type(bins) is not str) else (a, bins, range)
+
+
+def histogram2d_values(x, y, bins=10, range=None, *rest, **options):
+    return histogramdd_values((x, y), for_both(bins), range)
+
+
+def histogramdd_values(sample, bins=10, range=None, *rest, **options):
+    given = np.iterable(bins) and all(np.ndim(edges) == 1 for edges in bins)
+    return (bins, range) if given or range is not None else (sample, bins, range)
+
+
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
@@ -431,16 +455,12 @@ composite(np.percentile,    quantile(False, 100), with_numpy_value=True, selecte
 composite(np.nanquantile,   quantile(True, 1), with_numpy_value=True)
 composite(np.nanpercentile, quantile(True, 100), with_numpy_value=True)
 composite(np.ptp,           ptp, with_numpy_value=True)
-def histogram_values(a, bins=10, range=None, *rest, **options):
-    return a, bins, range
-
-
 composite(np.average,       average, with_numpy_value=True)
 constant(bins_of, lower="bins_of")
 composite(np.bincount,      bincount, with_numpy_value=lambda x, *rest, **options: not hasattr(x, "__dualad_apply__"))
 composite(np.histogram,     histogram, value_dependent=histogram_values, with_numpy_value=True)
-composite(np.histogram2d,   histogram2d, value_dependent=True, with_numpy_value=True)
-composite(np.histogramdd,   histogramdd, value_dependent=True, with_numpy_value=True)
+composite(np.histogram2d,   histogram2d, value_dependent=histogram2d_values, with_numpy_value=True)
+composite(np.histogramdd,   histogramdd, value_dependent=histogramdd_values, with_numpy_value=True)
 composite(np.histogram_bin_edges, bin_edges, value_dependent=True, with_numpy_value=True)
 composite(np.cov,           cov, with_numpy_value=True)
 composite(np.corrcoef,      corrcoef, with_numpy_value=True)

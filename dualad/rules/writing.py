@@ -26,8 +26,9 @@ def written(instead):
 def check_destination(x, name, instead):
     """Raise where the array to write into is a plain one."""
     if not hasattr(x, "__dualad_apply__"):
+        kind = np.ndarray if issubclass(type(x), np.ndarray) else type(x)
         raise TypeError(
-            f"{name}: the array to write into is a plain {type(x).__name__}, which cannot hold traced values. Make it "
+            f"{name}: the array to write into is a plain {kind.__name__}, which cannot hold traced values. Make it "
             f"with np.zeros_like(x, shape=...) or, from a plain array a, with np.array(a, like=x) of a traced array x, or use {instead}"
         )
 

@@ -25,7 +25,7 @@ from dualad.jit.watch import Watch
 
 X, K = np.linspace(0.1, 1.0, 5), np.arange(5)
 RNG, PYTHON_RNG, LEGACY = np.random.default_rng(0), random.Random(0), np.random.RandomState(0)
-COUNTER = itertools.count()
+COUNTER, OUTSIDE = itertools.count(), np.zeros(5)
 BOTH = ["numpy", "llvm"]
 
 
@@ -59,7 +59,7 @@ REFUSED = {
     # values
     "float()": (lambda x: float(x[0]), X, r"float\(\) .* NumPy functions"),
     "float": (lambda x: float(x), 1.0, r"float\(\) \(or a function of math.*np\.sin, not math\.sin"),
-    "plain array": (lambda x: written(np.zeros(5), 0, x[0]), X, r"assignment into a plain array.* np\.zeros_like"),
+    "plain array": (lambda x: written(OUTSIDE, 0, x[0]), X, r"assignment into a plain array.* np\.zeros_like"),
     "dict[k]": (lambda k: {0: 1.0, 1: 2.0}[k], 1, r"a hash .* np\.where"),
     "cached": (cached, 1.0, r"a hash .* cached function"),
     "format": (lambda x: f"{x:.3f}", 2.0, r"the plain value .* look at it outside of jit"),

@@ -133,6 +133,11 @@ BY_LINEAR_DATA = {
     "lstsq, short of rank": lambda y: np.linalg.lstsq(np.ones((12, 3)), y)[0],
     "histogram": lambda y: np.histogram(TIMES, 4, weights=y),
     "histogram, density": lambda y: np.histogram(TIMES, bins=[0.0, 0.3, 1.0], density=True, weights=y)[0],
+    "histogram of traced values": lambda y: np.histogram(y, 5, (-1.0, 0.8), weights=y * y),
+    "histogram of traced values, edges": lambda y: np.histogram(y, [-1.0, -0.2, 0.5], density=True, weights=y * y),
+    "histogram2d of traced values": lambda y: np.histogram2d(y, TIMES, [2, 3], [(-1.0, 1.0), (0.0, 1.0)], weights=y)[0],
+    "histogramdd of traced values": lambda y: np.histogramdd(np.stack([y, y**2], axis=1), ([-1.0, 0.0, 1.0], [0.1, 0.5]), weights=y)[0],
+    "histogram, counts": lambda y: y * np.histogram(y, 4, (-1.0, 1.0))[0][1],
 }
 
 

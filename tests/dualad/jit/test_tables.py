@@ -13,7 +13,7 @@ import pytest
 from numpy import linspace
 
 from checkpoint import chain, grad, jacobian
-from dualad import jit
+from dualad import adapt, jit
 
 X = np.array([0.3, -1.2, 2.0, 0.1, 0.7])
 TABLE = np.arange(12.0).reshape(3, 4)
@@ -208,3 +208,52 @@ def test_steps_ask_math_for_functions_of_k():
     turn = lambda k, x: x + 0.1 * math.sin(0.2 * k) * np.cos(x)
     loss = lambda turn: grad(lambda x: np.sum(chain(turn, x, steps=20)))
     np.testing.assert_allclose(loss(jit(turn))(X), loss(turn)(X), rtol=1e-13)
+
+
+def ranks(x):
+    order, found = np.argsort(x), np.empty(5)
+    found[order] = np.linspace(0.0, 1.0, 5)
+    return x * found
+
+
+def counted_twice(x):
+    total = np.zeros(3)
+    np.add.at(total, (np.abs(x) > 0.5).astype(int), 1.0)
+    return x * total[0] + total[1]
+
+
+def swept(x):
+    """The sweep forth of Thomas' algorithm, into an array of plain numbers."""
+    c = np.zeros(5)
+    c[0] = x[0] / 3.0
+    for i in range(1, 5):
+        c[i] = x[i] / (3.0 - c[i - 1])
+    return c
+
+
+@pytest.mark.parametrize("f", [ranks, counted_twice, swept])
+def test_an_array_made_inside_is_written_to(f):
+    """At traced integers, and traced values."""
+    for x in (X, X[::-1] * 2.0):
+        np.testing.assert_array_equal(jit(f)(x), f(x))
+        np.testing.assert_allclose(grad(lambda x: np.sum(jit(f)(x)))(x), jacobian(adapt(f))(x).sum(axis=0), rtol=1e-13)
+
+
+def limited(x):
+    """Slopes of the rows of an array that NumPy makes of traced ones, an array of objects."""
+    rows = np.array([x, x * x])
+    ahead, behind = np.roll(rows, -1, axis=1) - rows, rows - np.roll(rows, 1, axis=1)
+    slope = (np.sign(ahead) + np.sign(behind)) * np.minimum(np.abs(ahead), np.abs(behind))
+    return x * 2.0 if x[0] > 10.0 else slope.sum(axis=0)
+
+
+def test_an_array_of_objects_asks_for_no_paths():
+    f = jit(limited, paths=1)  # a second one warns
+    for x in (X, X[::-1], -X):
+        np.testing.assert_array_equal(f(x), limited(x))
+        np.testing.assert_allclose(grad(lambda x: np.sum(f(x)))(x), jacobian(limited)(x).sum(axis=0), rtol=1e-13)
+
+
+def test_a_tie_of_numbers_is_none_of_an_array_of_objects():
+    f = jit(lambda y: np.where(np.sum(np.array([y[0], y[1]])) * 0.0 + y[0] >= y[1], y[0], y[1]), paths=1)
+    assert (f(np.ones(2)), f(np.array([1.0, 2.0])), f(np.array([3.0, 2.0]))) == (1.0, 2.0, 3.0)

@@ -105,6 +105,8 @@ def test_traced_positions_are_compiled(ufunc):
     sign = 1.0 if ufunc is np.add else -1.0
     np.testing.assert_allclose(slope, sign * 2.0 * at(ufunc, x, index, v)[index], rtol=1e-15)
     with pytest.raises(TypeError, match=r"numpy\.add\.at: the array to write into is a plain ndarray, which cannot hold traced values"):
-        jit(lambda index: np.add.at(np.zeros(3), index, 1.0))(index)
+        grad(lambda v: np.add.at(np.zeros(3), index, v))(v)
+    counts = jit(lambda index: at(ufunc, np.zeros(3), index, 1.0))
+    np.testing.assert_array_equal(counts(index), [sign, 2.0 * sign, 0.0])
     with pytest.raises(TypeError, match=r"numpy\.multiply\.at: the positions are traced, .*use numpy\.add\.at"):
         jit(lambda x, index, v: at(np.multiply, x, index, v))(x, index, v)
