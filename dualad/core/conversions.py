@@ -97,10 +97,14 @@ ROWS_OF_SCIPY = tuple(f"scipy.{name}" for name in NAMES)
 def spelled_otherwise(name):
     """Return how to write what a function of SciPy does: by a row of ours, or in NumPy; None if there is no short way."""
     package, _, function = name.rpartition(".")
-    if package in ROWS_OF_SCIPY and function in import_module(f"dualad.{package}").FUNCTIONS:
+    rows = import_module(f"dualad.{package}").FUNCTIONS if package in ROWS_OF_SCIPY else {}
+    if function in rows and (package != "scipy.sparse" or isinstance(rows[function], type)):  # which are no functions of entries
         return f"dualad.{name}"
     if name.startswith("scipy.sparse."):
-        return "x @ M.T for the product with a sparse matrix, or M = dualad.scipy.sparse.csr_array(M)"
+        return (
+            "x @ M.T for the product with a sparse matrix, or M = dualad.scipy.sparse.csr_array(M); of traced entries "
+            "dualad.scipy.sparse.csr_array((data, (rows, columns)))"
+        )
     if package.startswith("scipy.stats.") and "_multivariate" not in package:  # a method of a class of distributions
         rows = import_module("dualad.scipy.stats").FUNCTIONS
         with_row = next((kind for kind in ("norm", "poisson") if hasattr(rows[kind], function)), None)

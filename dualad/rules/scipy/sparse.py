@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,7 @@ def kind_of(name: str) -> Any:
     """Return a kind of SciPy's sparse matrices, whose products take traced arrays; of traced data it makes `Entries`."""
     scipys: Any = getattr(sp, name)
     its_type: Any = type(scipys)
+    kind_of_entries = getattr(sp, name.replace("coo", "csr")) if name[:3] in ("csr", "csc", "coo") else None
 
     class Kind(its_type):
         def __instancecheck__(cls, x: Any) -> bool:
@@ -126,7 +128,9 @@ def kind_of(name: str) -> Any:
     class Made(scipys, metaclass=Kind):
         def __new__(cls, arg1: Any = None, shape: Any = None, *args: Any, **kwargs: Any) -> Any:
             if type(arg1) is tuple and any_traced(arg1[0]) and any_traced(settled(as_array(arg1[0])[:0])):  # no buffer of plain numbers
-                return entries(scipys, arg1, shape)
+                if kind_of_entries is None:
+                    raise TypeError(f"scipy.sparse.{name} takes no traced entries: give csr_array((data, (rows, columns)), shape)")
+                return entries(kind_of_entries, arg1, shape)
             return super().__new__(cls)
 
         def __matmul__(self, x: Any) -> Any:
@@ -135,18 +139,28 @@ def kind_of(name: str) -> Any:
         def dot(self, x: Any) -> Any:
             return self @ x if any_traced(x) else super().dot(x)
 
-        def transpose(self, axes: Any = None, copy: bool = False) -> Any:
-            made = super().transpose(axes, copy)
-            return KINDS[type(made).__name__](made)
-
         if name.endswith("matrix"):
 
             def __mul__(self, x: Any) -> Any:
                 return self @ x if any_traced(x) and shape_of(x) else super().__mul__(x)
 
+    for other in FORMATS:  # what its methods return
+        setattr(Made, f"_{other}_container", property(lambda self, other=f"{other}_{name[4:]}": KINDS[other]))
     Made.__name__ = Made.__qualname__ = name
     Made.__module__, Made.__doc__ = "dualad.scipy.sparse", scipys.__doc__
     return Made
+
+
+def made_by(name: str) -> Any:
+    """Return a function that makes sparse matrices, of our kinds."""
+    scipys = getattr(sp, name)
+
+    @wraps(scipys)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        made = scipys(*args, **kwargs)
+        return KINDS[type(made).__name__](made)
+
+    return make
 
 
 # --- the table --------------------------------------------------------------------------------------------------------------------------
@@ -157,5 +171,10 @@ CALLED = "the library does it faster than a loop"
 bilinear(product, lambda g, data, x, *, places: share_of_entries(g, x, places),
          lambda g, data, x, *, places: product(data, g, places=places.T), batch=of_columns(1), called=CALLED)
 # fmt: on
-KINDS: dict[str, Any] = {name: kind_of(name) for name in ("csr_array", "csc_array", "csr_matrix", "csc_matrix")}
-FUNCTIONS = KINDS
+FORMATS = ("csr", "csc", "coo", "dia", "bsr", "lil", "dok")
+KINDS: dict[str, Any] = {name: kind_of(name) for form in FORMATS for name in (f"{form}_array", f"{form}_matrix")}
+MAKERS = (
+    "diags", "diags_array", "eye", "eye_array", "identity", "kron", "kronsum", "block_diag", "bmat", "block_array", "hstack", "vstack",
+    "tril", "triu",
+)  # fmt: skip
+FUNCTIONS: dict[str, Any] = KINDS | {name: made_by(name) for name in MAKERS if hasattr(sp, name)}

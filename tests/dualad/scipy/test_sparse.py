@@ -63,6 +63,37 @@ def test_products_of_a_plain_matrix_with_traced_arrays():
     assert (2.0 * ds.csr_array(PLAIN)).tocsc().sum() == pytest.approx(2.0 * DENSE.sum())
 
 
+def second_differences(sparse, x):
+    return sparse.diags([1.0, -2.0, 1.0], [-1, 0, 1], shape=(4, 4)) @ x
+
+
+MADE = {
+    "diagonals": second_differences,
+    "rows of them": lambda sparse, x: (sparse.eye(4) - 0.1 * sparse.diags([[1.0, 2.0, 3.0]], [1])).tocsr() @ x,
+    "entries set": lambda sparse, x: entry_set(sparse.lil_matrix(DENSE)).tocsc() @ x,
+    "blocks": lambda sparse, x: sparse.bmat([[sparse.eye(2), None], [None, sparse.csr_matrix(DENSE[:2, :2])]]) @ x,
+    "side by side": lambda sparse, x: sparse.hstack([sparse.coo_array(DENSE[:, :1]), sparse.csr_array(DENSE[:, 1:])]) @ x,
+    "tensor product": lambda sparse, x: sparse.kron(sparse.eye_array(2), sparse.dia_array(DENSE[:2, :2])) @ x,
+    "sums and products": lambda sparse, x: (sparse.csr_array(DENSE) @ sparse.coo_array(DENSE) + sparse.bsr_array(DENSE)).T @ x,
+}
+
+
+def entry_set(matrix):
+    matrix[0, 1] = 5.0
+    return matrix
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_matrices_however_they_are_made_multiply_traced_arrays(name):
+    f = lambda x: MADE[name](ds, x)
+    adapted = dualad.adapt(lambda x: MADE[name](sp, x))
+    columns = MADE[name](sp, np.eye(4))
+    for g in (f, adapted):
+        assert g(VECTOR).tobytes() == MADE[name](sp, VECTOR).tobytes()
+        np.testing.assert_allclose(dualad.jacobian(g)(VECTOR), columns, rtol=1e-14)
+        np.testing.assert_allclose(grad(lambda x, g=g: np.sum(g(x)))(VECTOR), np.sum(columns, axis=0), rtol=1e-13)
+
+
 def test_a_matrix_of_traced_entries():
     order = np.lexsort((COLUMNS, ROWS))
     indptr = np.concatenate([[0], np.cumsum(np.bincount(ROWS))])
@@ -136,6 +167,8 @@ def test_what_has_no_derivative_is_said():
         (lambda a, x: dl.spsolve(a, PLAIN), r"no derivative of sparse right-hand sides: give an array, b.toarray\(\)"),
         (lambda a, x: ds.linalg.gmres(PLAIN, x), "scipy.sparse.linalg.gmres has no derivative here"),
         (lambda a, x: sp.csr_array(PLAIN) @ x, r"write x @ M.T .*dualad.scipy.sparse.csr_array\(M\)"),
+        (lambda a, x: ds.diags([x], [0]) @ x, r"scipy.sparse.diags asks.*of traced entries dualad.scipy.sparse.csr_array\(\(data"),
+        (lambda a, x: ds.dia_array((x[None], [0]), shape=(4, 4)) @ x, r"scipy.sparse.dia_array takes no traced entries: give csr_array"),
     ]
     of_data = lambda call: lambda d: call(ds.csr_array((d, (ROWS, COLUMNS)), shape=(4, 4)), d[:4])
     check_refused(DATA, [(of_data(call), words) for call, words in cases])
