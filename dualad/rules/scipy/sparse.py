@@ -145,10 +145,14 @@ def kind_of(name: str) -> Any:
                 return self @ x if any_traced(x) and shape_of(x) else super().__mul__(x)
 
     for other in FORMATS:  # what its methods return
-        setattr(Made, f"_{other}_container", property(lambda self, other=f"{other}_{name[4:]}": KINDS[other]))
+        setattr(Made, f"_{other}_container", kind_returned(f"{other}_{name[4:]}"))
     Made.__name__ = Made.__qualname__ = name
     Made.__module__, Made.__doc__ = "dualad.scipy.sparse", scipys.__doc__
     return Made
+
+
+def kind_returned(name: str) -> property:
+    return property(lambda matrix: KINDS[name])
 
 
 def made_by(name: str) -> Any:
