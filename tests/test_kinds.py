@@ -31,5 +31,6 @@ def test_kinds_of_numbers_are_asked_of_the_type():
         nodes = list(ast.walk(ast.parse(path.read_text())))
         found = [f"{path}:{node.lineno}: {ast.unparse(node)}" for node in nodes if asks_by_class(node)]
         found += [f"{path}:{node.lineno}: .__class__" for node in nodes if isinstance(node, ast.Attribute) and node.attr == "__class__"]
-        allowed = {"lazy_imports.py": 1, "compiled.py": 1}.get(path.name, 0)  # assignments to a module, and to an entry of a chain
+        # assignments to a module, and to an entry of a chain; what adapted code is answered
+        allowed = {"lazy_imports.py": 1, "compiled.py": 1, "doors.py": 1}.get(path.name, 0)
         assert len(found) <= allowed or path.name in OF_OURS, found

@@ -16,9 +16,9 @@ from ..rules.calling import public_name
 from . import dispatch
 from .buffers import Buffer, as_array, as_buffer, is_traced, lifted_to, owner_of
 from .conversions import lift, mapped, refuse_stale
-from .levels import FILLED, LIVE
+from .levels import FILLED, LIVE, Handle
 
-__all__ = ["DOORS", "NUMBERS", "strided", "vectorize"]
+__all__ = ["BUILTINS", "DOORS", "NUMBERS", "strided", "vectorize"]
 
 
 def converted(x: Any, dtype: Any = None) -> Any:
@@ -158,13 +158,36 @@ class NumberType(type):
         return hash(cls.of)
 
 
-def number_type(kind: type) -> NumberType:
-    """Return what stands for a type of numbers."""
-    made = NumberType(kind.__name__, (kind,), {"__module__": kind.__module__, "__doc__": kind.__doc__})
+def number_type(kind: type, metaclass: type[NumberType] = NumberType) -> NumberType:
+    """Return what stands for a type of numbers, or for `type`."""
+    made = metaclass(kind.__name__, (kind,), {"__module__": kind.__module__, "__doc__": kind.__doc__})
     made.of = kind
-    if not issubclass(kind, np.generic):
+    if not issubclass(kind, np.generic | type):
         made.dtype = np.dtype(kind)  # NumPy before 2.4 asks for it where the type is given as dtype=
     return made
+
+
+def kind_of(x: Any) -> type:
+    """Return the type of the value."""
+    kind = type(x)
+    return x.__class__ if issubclass(kind, Handle) else np.ndarray if kind is Buffer else kind
+
+
+def is_instance(x: Any, kinds: Any) -> bool:
+    """Answer ``isinstance`` as for the value: a number is not `Iterable`, say."""
+    return issubclass(kind_of(x), kinds) if issubclass(type(x), Handle) else isinstance(x, kinds)
+
+
+def has_attribute(x: Any, name: str) -> bool:
+    """Answer ``hasattr`` as for the value."""
+    return hasattr(x, name) and (not issubclass(type(x), Handle) or hasattr(kind_of(x), name))
+
+
+class TypeOfTypes(NumberType):
+    """The type of what stands for `type`."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return type(*args, **kwargs) if kwargs or len(args) != 1 else kind_of(args[0])
 
 
 MAKERS = (
@@ -188,3 +211,6 @@ DOORS: list[Any] = [
     door(np.asfortranarray, lambda x: np.copy(np.atleast_1d(x), "F")),
 ]
 NUMBERS = [number_type(kind) for kind in (float, complex, np.float32, np.float64, np.complex64, np.complex128)]
+#: Python's own names that adapted code finds among its globals
+BUILTINS: dict[str, Any] = {kind.__name__: kind for kind in NUMBERS if kind.of in (float, complex)}
+BUILTINS |= {"isinstance": is_instance, "hasattr": has_attribute, "type": number_type(type, TypeOfTypes)}

@@ -14,12 +14,9 @@ import numpy as np
 from ..rules import python_math
 from ..support.forks import cached_property
 from .conversions import ROWS_OF_SCIPY
-from .doors import DOORS, NUMBERS, strided, vectorize
+from .doors import BUILTINS, DOORS, NUMBERS, strided, vectorize
 
 __all__ = ["ARRAY_API", "BUILTINS", "Instead", "before_numba", "look_up", "stand_in"]
-
-#: Python's own names that adapted code finds among its globals
-BUILTINS = {kind.__name__: kind for kind in NUMBERS if kind.of in (float, complex)}
 
 
 class StandIn(ModuleType):

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..rules.calling import public_name
+from ..rules.constants import stopped
 from ..rules.cotangents import Shaped
 from ..rules.indexing import cast, discretize, getitem, locate
 from ..rules.kinds import ROWS, Composite, Differentiable
@@ -183,7 +184,14 @@ class Traced(Shaped, Handle):
         return self.__copy__()
 
     def __round__(self, ndigits=None):
-        return round(self._peek(), ndigits) if ndigits is not None else round(self._peek())
+        """Return a constant; but of eight or more decimals, which tidy a result up, the value itself to derivatives."""
+        rounded, plain = self._rounded(ndigits)
+        return self + stopped(rounded - plain) if ndigits is not None and ndigits >= 8 and self.dtype.kind == "f" else rounded
+
+    def _rounded(self, ndigits):
+        """Return what `round` makes of the value, and the value."""
+        value = self._peek()
+        return round(value) if ndigits is None else round(value, ndigits), value
 
     def __floor__(self):
         return int(np.floor(self._peek()))

@@ -222,9 +222,9 @@ class Symbol(Traced):
     def __complex__(self):
         raise self._needed("complex() is asked", "write a + 1j * b")
 
-    def __round__(self, ndigits=None):
+    def _rounded(self, ndigits):
         rounded = np.round(self, ndigits or 0)
-        return number(rounded) if self.primal.kind == "python" and self.dtype.kind == "f" else rounded
+        return number(rounded) if self.primal.kind == "python" and self.dtype.kind == "f" else rounded, self
 
     def __floor__(self):
         return self._cut(np.floor)

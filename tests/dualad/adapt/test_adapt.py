@@ -20,8 +20,10 @@ import cmath
 import functools
 import math
 import math as m
+import numbers
 import numpy
 import numpy as np
+from collections.abc import Iterable, Sized
 from functools import partial
 from math import exp, sin as sine
 from numpy import array, asarray
@@ -84,6 +86,12 @@ class Model(Base):
     def made(x): return np.array([x[0], x[1]])
     @classmethod
     def of(cls, x): return cls(x).total
+
+def answers(x):
+    made = np.zeros(2)
+    kinds = type(x), type(made), type("Kind", (), {}).__name__, type(Base(1.0)).__name__
+    names = [name for name in ("__len__", "__iter__", "shape", "real", "ndim") if hasattr(x, name)]
+    return kinds, names, isinstance(x, Iterable), isinstance(x, Sized | bool), issubclass(type(x), numbers.Real), type(x) in (float, int)
 
 def methodical(x): return Model.of(x) * np.sum(Model.made(x))
 def looped(x):
@@ -202,6 +210,22 @@ def test_threads_share_what_is_adapted(code):
         assert all(row == results[i][0] for row in results[i])
         np.testing.assert_allclose(results[i][0], differences(code.mathematical, X + i), rtol=1e-5)
     assert state(code) == before
+
+
+@pytest.mark.parametrize("x", [0.3, np.float64(0.3), X], ids=["float", "float64", "array"])
+def test_questions_are_answered_as_of_the_value(code, x):
+    seen = []
+
+    def f(y):
+        seen.append(code.answers(y))
+        return np.sum(y * y)
+
+    with dualad.adapt(code):
+        for verb in (dualad.gradient, ck.grad, dualad.jit):
+            verb(f)(x)
+    plain = code.answers(x)
+    assert seen and all(answer[1:] == plain[1:] for answer in seen)
+    assert all(answer[0] == plain[0] for answer in seen)
 
 
 def test_exact_questions_keep_python_s_own_types(code):

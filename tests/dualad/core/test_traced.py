@@ -16,7 +16,7 @@ from in_groups import for_each
 import dualad
 from checkpoint import grad, vjp
 from checkpoint import jacobian as reverse_jacobian
-from dualad import derivative, gradient, jacobian, jvp, primal
+from dualad import derivative, gradient, jacobian, jit, jvp, primal
 from dualad.core.traced import Traced
 
 X = np.array([[0.3, -0.7, 1.2], [0.9, 0.4, -0.2]])
@@ -340,3 +340,11 @@ def test_printing():
     grad(lambda x: texts.append(repr(x)) or x)(2.0)
     jvp(lambda x: texts.append(repr(x)) or x, (np.array([1.0, 2.0]),), (np.array([0.0, 1.0]),))
     assert texts == ["Dual(2.0, tangent=1.0)", "Dual(2.0, tangent=1.0) 2.0", "Var(2.0, node=0)", "Dual([1., 2.], tangent=[0., 1.])"]
+
+
+def test_rounding_that_tidies_a_result_up_keeps_the_derivative():
+    f, coarse = (lambda x: round(x * x, 10)), (lambda x: round(x, 7) * x)
+    for verb in (derivative, grad, lambda f: jit(grad(f)), lambda f: grad(jit(f))):
+        assert verb(f)(0.1) == 0.2 and verb(coarse)(0.1) == 0.1
+    assert jvp(f, (1.0 / 3.0,), (1.0,))[0] == f(1.0 / 3.0) == 0.1111111111 and derivative(derivative(f))(0.1) == 2.0
+    assert derivative(lambda x: round(x * 4, -1) * x)(3.0) == 10.0
