@@ -21,6 +21,7 @@ from scipy import optimize as so
 from ..core.dispatch import array, holds_traced, primal
 from ..core.traced import Traced
 from ..rules.constants import evaluate
+from ..rules.scipy.entering import by_body
 from ..support.callers import trimmed
 from ..verbs.called import opened, same
 from ..verbs.gradient import gradient
@@ -310,6 +311,10 @@ def shifted(made: Any, value: Any) -> Any:
     return np.reshape(made - primal(made), np.shape(value)) + value
 
 
+def rosen(x: Any) -> Any:
+    return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2, axis=0)
+
+
 # fmt: off
 FUNCTIONS: dict[str, Callable] = {
     **{name: entered(name, root, elementwise=True) for name in ("brentq", "brenth", "ridder", "bisect", "toms748", "newton")},
@@ -324,5 +329,6 @@ FUNCTIONS: dict[str, Callable] = {
     )},
     "least_squares": entered("least_squares", least_squares),
     "curve_fit":     entered("curve_fit", curve_fit),
+    "rosen":         by_body(so.rosen, rosen, "scipy.optimize.rosen"),
 }
 # fmt: on

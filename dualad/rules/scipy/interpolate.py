@@ -164,7 +164,11 @@ class BSpline(Piecewise):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         given, made = called(si.BSpline, args, kwargs, ("c",))
-        self.hold(made.t, first(given["c"], made.axis) if any_traced(given["c"]) else made.c, made.k, made.extrapolate, made.axis)
+        c = made.c
+        if any_traced(given["c"]):
+            c = first(given["c"], made.axis)
+            c = c if c.dtype == made.c.dtype else c.astype(made.c.dtype)
+        self.hold(made.t, c, made.k, made.extrapolate, made.axis)
 
     @staticmethod
     def construct_fast(t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0) -> BSpline:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy_calls import check_refused
+from scipy_calls import check_calls, check_refused
 
 import dualad
 from checkpoint import grad
@@ -79,7 +79,7 @@ def bound(f, a):
 
 @pytest.mark.filterwarnings("ignore:.*(precision loss|did not converge|Maximum)")
 def test_solutions_and_their_derivatives():
-    assert set(SEARCHES) | {"curve_fit"} == set(FUNCTIONS)
+    assert set(SEARCHES) | {"curve_fit", "rosen"} == set(FUNCTIONS)
     for name, calls in SEARCHES.items():
         for rest, kwargs, f, (x, slope, bend) in calls:
             ours, scipys = getattr(do, name), getattr(so, name)
@@ -237,6 +237,12 @@ def test_programs_call_searches_of_closures(name):
         assert compiled(a) == by_closure(a)
         assert grad(compiled)(a) == pytest.approx(grad(by_closure)(a), rel=1e-12)
         assert slope(a) == pytest.approx(grad(by_closure)(a), rel=1e-12)
+
+
+def test_rosen():
+    x = np.linspace(-1.0, 2.0, 8).reshape(4, 2)
+    check_calls(do.rosen, so.rosen, [((x[:, 0],), {}), ((x,), {})])
+    np.testing.assert_allclose(grad(do.rosen)(x[:, 1]), so.rosen_der(x[:, 1]), rtol=1e-12)
 
 
 def test_what_cannot_be_done_is_said():

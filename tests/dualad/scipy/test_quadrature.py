@@ -96,6 +96,14 @@ def test_what_an_integrand_holds_is_an_argument_of_the_program(name):
         assert dualad.derivative(compiled, order=2)(0.7) == pytest.approx(dualad.derivative(f, order=2)(0.7), rel=1e-10)
 
 
+def test_single_precision_does_not_round_the_value():
+    a = np.float32(0.7)
+    for f in (lambda a: integrate.quad(lambda x: np.exp(-a * x), 0.0, 1.0)[0], lambda a: optimize.brentq(lambda x: x**3 - a, 0.0, 2.0)):
+        value, slope = dualad.jvp(f, (a,), (a,))
+        assert value == f(a) and value.dtype == np.float64
+        assert slope == pytest.approx(dualad.derivative(f)(float(a)) * float(a), rel=1e-6)
+
+
 def test_programs_see_changed_globals(monkeypatch):
     f = lambda a: integrate.quad(lambda x: RATE * a * x, 0.0, 1.0)[0]
     compiled = dualad.jit(f, backend="numpy")
