@@ -23,11 +23,11 @@ from ..rules.kinds import COMPARISONS, OPERATORS, ROWS, row_says
 from ..rules.memory import shows_memory
 from ..rules.shapes import select
 from ..rules.ufunc_methods import method as method_of
-from ..support.callers import asserting
+from ..support.callers import asserting, operation
 from ..support.costs import SMALL_ARRAY_BYTES
 from .selection import apart, met_by_mask, positions, selected, with_masks
 
-__all__ = ["Symbol"]
+__all__ = ["Symbol", "with_whole_bounds"]
 
 
 class Symbol(Traced):
@@ -105,13 +105,14 @@ class Symbol(Traced):
         for part in index if type(index) is tuple else (index,):
             if type(part) is Symbol and part.dtype.kind not in "iu":
                 raise IndexError("only integers, slices, ellipsis, None and integer or boolean arrays are valid indices")
-        return args
+        return args[0], with_whole_bounds(index), *args[2:]
 
     # --- assignment -------------------------------------------------------------------------------------------------------
 
     def _assign(self, ops, index, v):
         trace = self.level
         trace.check()
+        index = with_whole_bounds(index)
         parts, corner = with_masks(index, trace)
         if any(map(is_mask, parts)):
             self.assign_masked(ops, parts, v, corner)
@@ -192,6 +193,9 @@ class Symbol(Traced):
         raise self._needed("int() is asked", "use x.astype(int), or declare the argument static (jit(f, static_argnames=...))")
 
     def __hash__(self):
+        frame = sys._getframe(1)
+        if self.answers_integers and self.dtype.kind in "iu" and operation(frame.f_code, frame.f_lasti) in ("BINARY_SUBSCR", "CONTAINS_OP"):
+            return hash(self.level.whole(self))  # nothing keeps it as a key
         raise self._needed(
             "a hash (as the key of a dict, an element of a set, an argument of a cached function) is asked",
             "choose with np.where, index an array with it, or declare the argument static (jit(f, static_argnames=...))",
@@ -254,6 +258,17 @@ class Symbol(Traced):
                 indexed=True,
             )
         return self._peek() if asserting(sys._getframe(1)) else super().__array__(dtype, copy)
+
+
+def with_whole_bounds(index):
+    """Return an index with integers in the place of the traced bounds of slices, which paths of the function know."""
+    if type(index) is tuple:
+        return tuple(map(with_whole_bounds, index))
+    if type(index) is not slice:
+        return index
+    bounds = index.start, index.stop, index.step
+    known = (type(bound) is Symbol and bound.answers_integers and bound.dtype.kind in "iu" for bound in bounds)
+    return slice(*(int(bound) if whole else bound for bound, whole in zip(bounds, known, strict=True)))
 
 
 def is_mask(part):

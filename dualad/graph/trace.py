@@ -22,7 +22,7 @@ from ..support.callers import handles
 from ..support.costs import PROGRAM_OPERATIONS
 from .program import Program, Value, dead, key_of, values_in
 from .selection import Selection
-from .symbol import Symbol
+from .symbol import Symbol, with_whole_bounds
 from .visits import Visit, visit
 
 __all__ = ["BY_VALUE", "Answer", "Trace", "TraceError", "user_line", "where_in"]
@@ -330,6 +330,7 @@ class Trace(Level):
             named = {key: self.split(part) for key, part in argument.items()}
             return {key: pair[0] for key, pair in named.items()}, {key: pair[1] for key, pair in named.items()}
         if kind is slice:
+            argument = with_whole_bounds(argument)
             pairs = [self.split(part) for part in (argument.start, argument.stop, argument.step)]
             if any(isinstance(pair[1], Value) for pair in pairs):
                 raise self.refuse(

@@ -7,6 +7,7 @@ import sys
 from contextlib import suppress
 from copy import copy
 from functools import partial, wraps
+from itertools import chain
 from types import CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -34,8 +35,16 @@ class Table(np.ndarray):
     """A plain array in all but one respect: it, and what is computed of it, may be indexed by traced integers."""
 
     def __getitem__(self, index):
-        symbol = highest(index if type(index) is tuple else (index,), deep=True)
-        return super().__getitem__(index) if symbol is None else symbol.level.lift(self)[index]
+        parts = list(index) if type(index) is tuple else [index]
+        bounds = {k: (part.start, part.stop) for k, part in enumerate(parts) if type(part) is slice}
+        symbol = highest([*parts, *chain(*bounds.values())], deep=True)
+        if symbol is None:
+            return super().__getitem__(index)
+        x = symbol.level.lift(self)
+        for k, pair in bounds.items():
+            if highest(pair) is not None and parts[k].step in (None, 1) and all(type(part) in (int, slice) for part in parts[:k]):
+                x, parts[k] = x[(slice(None),) * k + (places(*pair, self.shape[k]),)], slice(None)
+        return x[tuple(parts)]
 
     def take(self, indices, *args, **kwargs):
         symbol = highest((indices,), deep=True)
@@ -51,6 +60,15 @@ class Table(np.ndarray):
             args, kwargs = optree.tree_map(lambda leaf: symbol.level.lift(leaf) if type(leaf) is Table else leaf, given)
             return fn(*args, **kwargs)
         return optree.tree_map(table, super().__array_function__(fn, types, args, kwargs))
+
+
+def places(start, stop, size):
+    """Return the places between traced bounds along an axis; how many they are is known to a path of the function."""
+    start, stop = (
+        np.clip(np.where(bound < 0, bound + size, bound), 0, size)
+        for bound in (0 if start is None else start, size if stop is None else stop)
+    )
+    return start + np.arange(int(np.maximum(stop - start, 0)))
 
 
 def table(x):

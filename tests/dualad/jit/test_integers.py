@@ -16,6 +16,15 @@ from dualad.jit.compiled import BACKENDS
 pytestmark = pytest.mark.parametrize("backend", BACKENDS)
 
 TABLE = np.array([1.0, 5.0, -2.0, 9.0])
+
+
+def written(x, index, v):
+    part = x[index]
+    part *= 2.0  # a view
+    x[index] += v
+    return x
+
+
 FUNCTIONS = {
     "range": lambda x, n: sum((x * k for k in range(n)), x),
     "int": lambda x, n: x * int(2.0 * np.sum(x)) + n,
@@ -29,6 +38,10 @@ FUNCTIONS = {
     "repeated": lambda x, n: x * sum([1.0, 2.0] * n) + sum(int(n) * (x[0],)) + len(n * [0]),
     "a shift, an axis and a place": lambda x, n: np.roll(x, n) * x[[n % 2, 0]] + np.cumsum(np.outer(x, x), axis=n % 2)[0],
     "two places of one": lambda x, n: x * np.outer(x, x)[np.unravel_index(np.argmax(np.outer(x, -x)) + 0 * n, (2, 2))],
+    "bounds": lambda x, n: x * np.sum(np.outer(x, x)[n % 2 : n % 2 + 1, -n:]) + x[: x.argmax() + 1][-1],
+    "bounds of what is written": lambda x, n: written(x * 1.0, slice(n % 2, n % 2 + 1), x[0]),
+    "bounds of a table": lambda x, n: x * np.sum(TABLE[n - 1 : n + 2]) + np.sum(np.outer(TABLE, TABLE)[1:, :n]),
+    "dict": lambda x, n: x * {0: 1.0, 1: 2.0, 2: 0.5, 3: 4.0}[n] + (n in {1: "one"}),
     "truth": lambda x, n: x * [2.0, 3.0][int(x[0] > 0.5)],
 }
 X = np.array([0.2, 1.4])
@@ -83,3 +96,5 @@ def test_where_there_are_no_paths_they_are_refused(backend):
         for ask, message in ((int, r"int\(\) is asked .* static"), (range, "an integer .* make a list an array .* static")):
             with pytest.raises(TypeError, match=message):
                 ask(n)
+        with pytest.raises(TypeError, match=r"a slice has a traced bound.* static"):
+            trace.input(X)[:n]
