@@ -15,7 +15,7 @@ from ..graph.program import Program, Value, map_values
 from ..graph.scan import Scan
 from ..graph.trace import Trace
 from ..ir.values import choose
-from ..rules.indexing import cast, discretize
+from ..rules.indexing import cast, discretize, stated
 from ..rules.kinds import ROWS, row_says
 from ..rules.names import np
 from ..rules.scalars import IMAGINARY, REAL_PART, Scalar, named
@@ -252,7 +252,7 @@ def exactly(node, out):
 
 
 def elementwise(fn, out, args):
-    if fn in (cast, discretize):
+    if fn in (cast, discretize) or (fn is stated and isinstance(args[0], Node)):  # nothing is computed of what is not read
         return converted(args[0], out.dtype)
     if not all(issubclass(type(arg), Node | int | float | complex | np.number | np.bool_) for arg in args):
         raise NoLoopForm("an argument is no array or number")

@@ -11,6 +11,7 @@ from . import (  # noqa: F401
     joins,
     late,
     layout,
+    least_squares,
     linalg,
     memory,
     polynomials,

@@ -46,7 +46,6 @@ constant(*named(np, "nanargmax nanargmin lexsort isin in1d"), called="it searche
 constant(np.digitize, lower="digitize")
 constant(*named(np, "diag_indices_from tril_indices_from triu_indices_from common_type einsum_path"), metadata=True)
 constant(np.min_scalar_type, called="its result is no array of numbers")
-constant(np.linalg.matrix_rank, raises=True)
 constant(np.unravel_index, np.ravel_multi_index, called="it checks bounds")
 
 refused("what is read from a file again is a constant. Save plain values: dualad.primal(x)",

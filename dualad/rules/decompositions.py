@@ -1,9 +1,9 @@
 """Decompositions of matrices, and stacks of them: ``numpy.linalg`` beyond products and solving (see `linalg`, `products`).
 
 Sources: Giles 2008 (NA-08/01) and Townsend 2016 ("Differentiating the singular value decomposition") for real matrices; Wan &
-Zhang 2019 (arXiv:1909.02659) for complex ones; Golub & Pereyra 1973 for the pseudo-inverse; Seeger et al. 2017
-(arXiv:1710.08717) for QR and Cholesky. Where a basis is free (the phase of a complex vector, the basis of a null space), its
-derivative is the one that turns the least; functions that do not depend on that choice get their exact derivatives.
+Zhang 2019 (arXiv:1909.02659) for complex ones; Seeger et al. 2017 (arXiv:1710.08717) for QR and Cholesky. Where a basis is free
+(the phase of a complex vector, the basis of a null space), its derivative is the one that turns the least; functions that do not
+depend on that choice get their exact derivatives.
 
 Where NumPy reads one triangle of a matrix, so does the derivative: the other triangle has derivative 0.
 Below, ``n = u^H t v`` is the tangent in the basis of the decomposition; its cotangent is called `x`.
@@ -14,16 +14,16 @@ from __future__ import annotations
 import warnings
 
 from ..support.ufunc_loops import named
-from .constants import evaluate
+from .constants import evaluate, stopped
 from .cotangents import notes_tests
 from .indexing import cast
 from .kinds import composite, constant, explicit, primitive, strong_multiply
 from .linalg import lapack, mT
 from .names import np
 
-__all__ = ["adjoint", "conj", "eigenvalues", "singular_values"]
+__all__ = ["adjoint", "conj", "eigenvalues", "hermitian_svd", "singular_values", "svd_factors", "triangle"]
 
-SVD_RESULT = type(np.linalg.svd(np.zeros((1, 1))))
+SVD_RESULT, EIG_RESULT = type(np.linalg.svd(np.zeros((1, 1)))), type(np.linalg.eig(np.zeros((1, 1))))
 
 
 # --- what the decompositions share ------------------------------------------------------------------------------------------
@@ -172,48 +172,62 @@ def eigenvalues_vjp(g, ans, a, UPLO):
     return (conj(v) * g[..., None, :]) @ mT(v)
 
 
+def eigen(a):
+    """Return the eigenvalues and vectors that NumPy finds, as constants; in a trace a test tells whether all are real."""
+    if not notes_tests(a):
+        return evaluate(np.linalg.eig, a)
+    if not np.all(np.isfinite(a)):
+        raise np.linalg.LinAlgError("Array must not contain infs or NaNs")
+    w, v = complex_eigen(a)
+    return (w, v) if np.iscomplexobj(a) or np.any(np.not_equal(np.imag(w), 0)) else (np.real(w), np.real(v))
+
+
 @primitive
-def eig_factors(a):
-    """Return the eigenvalues of a square matrix, and vectors whose tangents are not normalised."""
-    return np.linalg.eig(a)
+def complex_eigen(a):
+    """Return the eigenvalues and vectors of a square matrix as complex numbers."""
+    return tuple(x.astype(np.result_type(a.dtype, np.complex64)) for x in np.linalg.eig(a))
 
 
-def eig_jvp(t, ans, a):
+@primitive
+def eigen_factors(a, w, v):
+    """Return the eigenvalues `w` of a matrix and its vectors `v`, whose tangents are not normalised."""
+    return w, v
+
+
+def eig_jvp(t, ans, a, *found):
     w, v = ans
     n = np.linalg.solve(v, t @ v)
     return diagonal(n), v @ over_gaps(w, w[..., None, :] - w[..., :, None], n, "numpy.linalg.eig")
 
 
-def eig_vjp(g, ans, a):
+def eig_vjp(g, ans, a, *found):
     (gw, gv), (w, v) = g, ans
     x = over_gaps(w, w[..., None, :] - w[..., :, None], mT(v) @ gv, "numpy.linalg.eig") + on_diagonal(gw)
     return np.linalg.solve(mT(v), x @ mT(v))
 
 
-def eig(a, decomposed=eig_factors):
+def eig(a, found=eigen):
     """Normalise as LAPACK does: length 1, and the largest component real."""
-    factors = decomposed(a)
-    w, v = factors
+    w, v = eigen_factors(a, *found(a))
     if np.iscomplexobj(v):
-        largest = np.take_along_axis(v, evaluate(np.argmax, np.abs(v), axis=-2, keepdims=True), -2)
-        v = v * (np.conjugate(largest) / np.abs(largest) * evaluate(np.copysign, 1.0, np.real(largest)))
-    v = v / np.sqrt(np.sum(np.square(np.real(v)) + np.square(np.imag(v)), axis=-2, keepdims=True))
-    return (w, v) if type(factors) is tuple else type(factors)(w, v)
+        largest = np.take_along_axis(v, np.argmax(np.abs(stopped(v)), axis=-2, keepdims=True), -2)
+        v = v * (np.conjugate(largest) / np.abs(largest) * np.copysign(1.0, np.real(stopped(largest))))
+    return w, v / np.sqrt(np.sum(np.square(np.real(v)) + np.square(np.imag(v)), axis=-2, keepdims=True))
 
 
 @primitive
-def general_eigenvalues(a):
-    """Return the eigenvalues of a square matrix, in the order of ``np.linalg.eig``."""
-    return np.linalg.eig(a)[0]
+def general_eigenvalues(a, w, v):
+    """Return the eigenvalues `w` of a square matrix with the vectors `v`."""
+    return w
 
 
-def general_eigenvalues_jvp(t, ans, a):
-    v = eig_factors(a)[1]
+def general_eigenvalues_jvp(t, ans, a, w, v):
+    v = eigen_factors(a, w, v)[1]
     return diagonal(np.linalg.solve(v, t @ v))
 
 
-def general_eigenvalues_vjp(g, ans, a):
-    v = eig_factors(a)[1]
+def general_eigenvalues_vjp(g, ans, a, w, v):
+    v = eigen_factors(a, w, v)[1]
     return np.linalg.solve(mT(v), g[..., :, None] * mT(v))
 
 
@@ -351,6 +365,12 @@ def reflected(h, factors):
     return named("numpy.linalg._umath_linalg.qr_reduced")(h, factors)
 
 
+@primitive
+def reflected_square(h, factors):
+    """Return the product of reflections."""
+    return named("numpy.linalg._umath_linalg.qr_complete")(h, factors)
+
+
 def by_reflections(a):
     h, factors = reflectors(cast(a, np.result_type(a.dtype, float)))
     return reflected(h, factors), np.triu(h[..., : np.shape(a)[-1], :])
@@ -388,7 +408,7 @@ def completed(a, factored, basis, full):
     if n > k:
         r = np.concatenate([r, adjoint(q) @ a[..., k:]], axis=-1)
     if full and m > k:
-        q = np.concatenate([q, complement(q, evaluate(basis, a, k))], axis=-1)
+        q = np.concatenate([q, complement(q, basis(a, k))], axis=-1)
         r = np.concatenate([r, np.zeros((*np.shape(a)[:-2], m - k, n), r.dtype)], axis=-2)
     return factors, q, r
 
@@ -400,58 +420,17 @@ def qr(a, mode="reduced"):
     return r if mode == "r" else type(factors)(q, r)
 
 
+@primitive
 def null_basis(a, k):
+    """Return the columns of the square q from `k` on."""
     return np.linalg.qr(a, mode="complete")[0][..., k:]
 
 
-# --- pseudo-inverse, least squares ------------------------------------------------------------------------------------------
+def null_basis_by_reflections(a, k):
+    return reflected_square(*reflectors(cast(a, np.result_type(a.dtype, float))))[..., k:]
 
 
-@primitive
-def pseudo_inverse(a, rcond, hermitian):
-    """Return ``np.linalg.pinv(a, rcond, hermitian)``."""
-    return np.linalg.pinv(a, hermitian=hermitian) if rcond is None else np.linalg.pinv(a, rcond, hermitian)
-
-
-def by_factors(a, rcond, hermitian):
-    """Return the pseudo-inverse of what NumPy makes it of."""
-    u, s, vh = hermitian_svd(a) if hermitian else svd_factors(a)
-    cutoff = np.expand_dims(1e-15 if rcond is None else rcond, -1) * np.max(s, axis=-1, keepdims=True)
-    inverses = np.where(s > cutoff, 1.0 / np.where(s > cutoff, s, 1.0), 0.0)
-    return adjoint(vh) @ (inverses[..., None] * adjoint(u))
-
-
-def pinv_jvp(t, p, a, rcond, hermitian):
-    """Return the derivative at constant rank (Golub & Pereyra 1973, eq. 4.12)."""
-    back = adjoint(t)
-    kernel = (p @ adjoint(p)) @ (back - (back @ a) @ p)
-    return kernel - p @ (t @ p) + (back - p @ (a @ back)) @ (adjoint(p) @ p)
-
-
-def pinv_vjp(g, p, a, rcond, hermitian):
-    back = adjoint(g)
-    kernel = (back - conj(a) @ (conj(p) @ back)) @ conj(p @ adjoint(p))
-    return kernel - mT(p) @ (g @ mT(p)) + conj(adjoint(p) @ p) @ (back - back @ conj(p) @ conj(a))
-
-
-def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
-    rcond = rcond if rtol is np._NoValue or rtol is None else rtol
-    if rtol is None:
-        rcond = max(np.shape(a)[-2:]) * np.finfo(a.dtype).eps
-    return pseudo_inverse(triangle(a) if hermitian else a, rcond, hermitian)
-
-
-def lstsq(a, b, rcond=None):
-    a, b = (x if hasattr(x, "shape") else np.asarray(x) for x in (a, b))
-    a, b = (x if x.dtype == kind else cast(x, kind) for kind in [np.result_type(a, b)] for x in (a, b))
-    m, n = np.shape(a)
-    rcond = np.finfo(a.dtype).eps * (max(m, n) if rcond is None else 1) if rcond in (None, -1) else rcond
-    x = pseudo_inverse(a, rcond, False) @ b
-    rank = evaluate(np.linalg.lstsq, a, np.zeros(m), rcond)[2]
-    rest = b - a @ x
-    square = np.square(np.real(rest)) + np.square(np.imag(rest))
-    residuals = np.sum(np.reshape(square, (m, -1)), axis=0) if m > n and rank == n else np.zeros(0, square.dtype)
-    return x, residuals, rank, singular_values(a)
+# --- the ufuncs underneath --------------------------------------------------------------------------------------------------
 
 
 def of_shape(kind, a):
@@ -473,8 +452,9 @@ explicit(complement,      complement_jvp, complement_vjp, inlined=True)
 explicit(cholesky_factor, cholesky_jvp, cholesky_vjp, raises=True, axes=(-2, -1), lower="cholesky", inner=lapack("cholesky_lo", "D->D"))
 explicit(eigh_factors,    eigh_jvp, eigh_vjp, raises=True, axes=(-2, -1), inner=lapack(with_triangle("eigh"), "D->dD"))
 explicit(eigenvalues,     eigenvalues_jvp, eigenvalues_vjp, raises=True, axes=(-2, -1), inner=lapack(with_triangle("eigvalsh"), "D->d"))
-explicit(eig_factors,     eig_jvp, eig_vjp, raises=True, axes=(-2, -1))
-explicit(general_eigenvalues, general_eigenvalues_jvp, general_eigenvalues_vjp, raises=True, axes=(-2, -1))
+constant(complex_eigen, raises=True, axes=(-2, -1), inner=lapack("eig", "D->DD", "d->DD"))
+explicit(eigen_factors, (eig_jvp, None, None), (eig_vjp, None, None), axes=(-2, -1), inlined=True)
+explicit(general_eigenvalues, (general_eigenvalues_jvp, None, None), (general_eigenvalues_vjp, None, None), axes=(-2, -1), inlined=True)
 explicit(svd_factors,     svd_jvp, svd_vjp, raises=True, axes=(-2, -1),
          inner=lapack(lambda a, full=False: of_shape("f" if full else "s", a), "D->DdD"))
 explicit(singular_values, singular_values_jvp, singular_values_vjp, raises=True, axes=(-2, -1),
@@ -482,16 +462,15 @@ explicit(singular_values, singular_values_jvp, singular_values_vjp, raises=True,
 explicit(qr_factors,      qr_jvp, qr_vjp, axes=(-2, -1), inlined=by_reflections)
 constant(reflectors, axes=(-2, -1), inner=lapack(("qr_r_raw", "qr_r_raw_n"), "D->D", overwrites=True))
 constant(reflected, axes=(-2, -1), inner=lapack("qr_reduced", "DD->D"))
-explicit(pseudo_inverse,  pinv_jvp, pinv_vjp, raises=True, axes=(-2, -1), inlined=by_factors)
+constant(reflected_square, axes=(-2, -1), inner=lapack("qr_complete", "DD->D"))
+constant(null_basis, inlined=null_basis_by_reflections)
 composite(np.linalg.cholesky, cholesky, with_numpy_value=True)
 composite(np.linalg.eigh,     lambda a, UPLO="L": eigh_factors(triangle(a, UPLO.upper() == "U"), UPLO), with_numpy_value=True)
 composite(np.linalg.eigvalsh, lambda a, UPLO="L": eigenvalues(triangle(a, UPLO.upper() == "U"), UPLO), with_numpy_value=True)
-composite(np.linalg.eig,      lambda a: eig(a), with_numpy_value=True)
-composite(np.linalg.eigvals,  lambda a: general_eigenvalues(a), with_numpy_value=True)
+composite(np.linalg.eig,      lambda a: EIG_RESULT(*eig(a)), with_numpy_value=True)
+composite(np.linalg.eigvals,  lambda a: general_eigenvalues(a, *eigen(a)), with_numpy_value=True)
 composite(np.linalg.svd,      svd, with_numpy_value=True)
 composite(np.linalg.qr,       qr, with_numpy_value=True)
-composite(np.linalg.pinv,     pinv, with_numpy_value=True)
-composite(np.linalg.lstsq,    lstsq, value_dependent=lambda a, *rest, **options: () if notes_tests(a) else (a,), with_numpy_value=True)
 # fmt: on
 if hasattr(np.linalg, "svdvals"):
     composite(np.linalg.svdvals, lambda x: singular_values(x), with_numpy_value=True)

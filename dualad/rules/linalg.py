@@ -420,8 +420,9 @@ def norm(x, ord=None, axis=None, keepdims=False):
 # --- the ufuncs underneath --------------------------------------------------------------------------------------------------
 
 
-def lapack(name, types, **options):
-    """Return what a row says of the ufunc underneath, which computes in double precision: `types` are those of complex matrices.
+def lapack(name, types, of_reals=None, **options):
+    """Return what a row says of the ufunc underneath, which computes in double precision: `types` are those of complex matrices, and of
+    real ones those in small letters, if nothing else is said.
 
     The name may be a function of the arguments, or of what it returns the second one, of older versions of NumPy.
     """
@@ -432,7 +433,7 @@ def lapack(name, types, **options):
         operands = args[: types.index("->")]
         complex_ones = any(map(is_complex, operands))
         ufunc = first_of([f"numpy.linalg._umath_linalg.{one}" for one in names])
-        return InnerLoop(ufunc, operands, types if complex_ones else types.lower(), **options)
+        return InnerLoop(ufunc, operands, types if complex_ones else of_reals or types.lower(), **options)
 
     return inner
 

@@ -17,8 +17,6 @@ from ..decompositions import (
     conj,
     diagonal,
     eig,
-    eig_jvp,
-    eig_vjp,
     eigh_jvp,
     eigh_vjp,
     on_diagonal,
@@ -121,7 +119,7 @@ def qr_body(a, mode="full", pivoting=False):
         raise NotImplementedError(f"scipy.linalg.qr has no derivative with mode={mode!r}: use 'full', 'r' or 'economic'")
     order = [evaluate(pivots_of, a)] if pivoting else []
     a = a[:, order[0]] if pivoting else a
-    _, q, r = completed(a, qr_factors, null_basis, mode != "economic")
+    _, q, r = completed(a, qr_factors, lambda a, k: evaluate(null_basis, a, k), mode != "economic")
     return (r, *order) if mode == "r" else (q, r, *order)
 
 
@@ -186,17 +184,6 @@ def eigvalsh_body(a, b=None, lower=True, driver=None):
     return np.linalg.eigvalsh(a)
 
 
-@primitive
-def eig_factors(a):
-    """Return the eigenvalues of a square matrix, and vectors whose tangents are not normalised."""
-    return sl.eig(a)
-
-
-def eig_body(a):
-    w, v = eig(a, eig_factors)
-    return w, v
-
-
 def lstsq_body(a, b, cond=None):
     return np.linalg.lstsq(a, b, rcond=-1 if cond is None else cond)
 
@@ -211,7 +198,6 @@ explicit(eigh_factors,   lambda t, ans, a, lower, driver: eigh_jvp(t, ans, a, "L
                          lambda g, ans, a, lower, driver: eigh_vjp(g, ans, a, "L"))
 explicit(pencil_factors, (lambda t, ans, a, b, lower, driver: eigh_jvp(t, ans, a, "L"), pencil_by_b),
                          (lambda g, ans, a, b, lower, driver: eigh_vjp(g, ans, a, "L"), pencil_back_by_b))
-explicit(eig_factors,    eig_jvp, eig_vjp)
 BODIES: dict[str, Callable] = {
     "lu_factor": lu_factor_body,
     "lu": lu_body,
@@ -221,7 +207,7 @@ BODIES: dict[str, Callable] = {
     "svdvals": lambda a: np.linalg.svd(a, compute_uv=False),
     "eigh": eigh_body,
     "eigvalsh": eigvalsh_body,
-    "eig": eig_body,
+    "eig": lambda a: eig(a, lambda a: evaluate(sl.eig, a)),
     "eigvals": lambda a: np.linalg.eigvals(a) + 0.0j,
     "eigvalsh_tridiagonal": lambda d, e: np.linalg.eigvalsh(np.diag(d) + np.diag(e, 1) + np.diag(e, -1)),
     "lstsq": lstsq_body,

@@ -113,6 +113,7 @@ MANY = np.stack([np.kron(np.eye(2), S) + 0.1 * k + np.tri(8) for k in range(3)])
 GENERAL, POSITIVE = MANY[0], MANY[0] @ MANY[0].T
 HERMITIAN = POSITIVE + 1j * (MANY[1] - MANY[1].T)
 WIDE = random.normal(size=(2, 5, 8))
+TURNING = np.array([[0.5, 1.0], [-1.0, 0.3]])  # with complex eigenvalues
 LAPACK = {
     "solve": (np.linalg.solve, [(GENERAL, GENERAL[0]), (MANY, MANY[1]), (MANY, GENERAL[0]), (GENERAL, MANY), (HERMITIAN, GENERAL[0])]),
     "inv": (np.linalg.inv, [(GENERAL,), (MANY,), (HERMITIAN,), (MANY[:, ::-1],), (MANY[:1],)]),
@@ -126,6 +127,12 @@ LAPACK = {
     "svd, thin": (lambda a: np.linalg.svd(a, full_matrices=False), [(GENERAL,), (WIDE,), (WIDE[0].T,)]),
     "qr": (np.linalg.qr, [(GENERAL,), (WIDE[0].T,), (np.swapaxes(WIDE, 1, 2),), (HERMITIAN,)]),
     "svdvals": (lambda a: np.linalg.svd(a, compute_uv=False), [(GENERAL,), (WIDE,), (HERMITIAN,)]),
+    "qr, complete": (lambda a: np.linalg.qr(a, "complete")[1], [(WIDE[0].T,), (np.swapaxes(WIDE, 1, 2),), (GENERAL,), (HERMITIAN,)]),
+    "eigvals": (np.linalg.eigvals, [(GENERAL,), (MANY,), (HERMITIAN,), (TURNING,), (np.stack([TURNING, GENERAL[:2, :2]]),)]),
+    "eig": (lambda a: np.linalg.eig(a)[0], [(GENERAL,), (HERMITIAN,), (TURNING,)]),
+    "lstsq": (np.linalg.lstsq, [(WIDE[0].T, GENERAL[0]), (WIDE[0].T, GENERAL), (WIDE[0], GENERAL[0, :5]), (GENERAL, GENERAL[0])]),
+    "lstsq, short of rank": (lambda a, b: np.linalg.lstsq(a, b, 0.5), [(WIDE[0].T, GENERAL[0])] * 2),
+    "matrix_rank": (lambda a: np.linalg.matrix_rank(a), [(GENERAL,), (WIDE,), (np.ones((4, 4)),)]),
 }  # fmt: skip
 
 

@@ -13,8 +13,6 @@ from dualad.rules.calling import public_name
 from dualad.rules.constants import evaluate
 from dualad.rules.decompositions import (
     close_pairs,
-    general_eigenvalues,
-    pseudo_inverse,
     qr_factors,
     singular_values,
     svd_factors,
@@ -22,6 +20,7 @@ from dualad.rules.decompositions import (
 )
 from dualad.rules.kinds import brought
 from dualad.rules.late import late_row
+from dualad.rules.least_squares import pseudo_inverse
 from dualad.rules.names import Absent, np
 from dualad.rules.scimath import arccos_above, arcsin_above
 from dualad.rules.ufunc_methods import add_reduceat, leader
@@ -45,7 +44,10 @@ ELSEWHERE = {
     )
 }
 #: rows of functions that only see Hermitian matrices, or a fixed basis: tested by what calls them
-ELSEWHERE |= {f"dualad.rules.decompositions.{name}" for name in words("cholesky_factor eigh_factors eigenvalues eig_factors complement")}
+ELSEWHERE |= {
+    f"dualad.rules.decompositions.{name}"
+    for name in words("cholesky_factor eigh_factors eigenvalues eigen_factors general_eigenvalues complement")
+}
 
 #: rows of which an argument is a function of the others, so that their partials are total: tested by the ufuncs that they are parts of
 ELSEWHERE |= {f"dualad.rules.stable.{name}" for name in words("cosine sech_squared exp_of_expm1")}
@@ -141,7 +143,7 @@ sample(np.linalg.eigh)(*SQUARES)
 sample(np.linalg.eigh, np.linalg.eigvalsh)(call(S(3, 3), "U"), call(S(3, 3) + np.triu(A(3, 3)), UPLO="L"))
 sample(np.linalg.eigvalsh)(*SQUARES, call(H(3, 3)), call(H(3, 3), "U"))
 sample(np.linalg.eig)(call(spread(3, 3)), call(np.array([[1.0, 2.0], [-1.5, 0.7]])), call(spread(3, 3) + 0.3j), call(spread(2, 2, 2)))
-sample(np.linalg.eigvals, general_eigenvalues)(call(spread(3, 3)), call(np.array([[1.0, 2.0], [-1.5, 0.7]])), call(spread(3, 3) + 0.3j), call(spread(2, 2, 2) * (1.0 - 0.2j)), call(A(1, 1)))
+sample(np.linalg.eigvals)(call(spread(3, 3)), call(np.array([[1.0, 2.0], [-1.5, 0.7]])), call(spread(3, 3) + 0.3j), call(spread(2, 2, 2) * (1.0 - 0.2j)), call(A(1, 1)))
 sample(np.linalg.svd, svd_factors)(call(W(3, 3)), call(W(4, 3), False), call(W(2, 4), False), call(W(3, 2, 2), False), call(A(1, 1)))
 sample(np.linalg.svd)(call(W(3, 2)), call(W(2, 3)), call(W(4, 3), full_matrices=True), call(S(3, 3), hermitian=True), call(W(4, 3), compute_uv=False), call(S(3, 3), compute_uv=False, hermitian=True))
 sample(singular_values, np.linalg.svdvals)(call(W(3, 3)), call(W(4, 2)), call(W(2, 3, 2)), call(Z(3, 2)), call(Z(2, 2, 2)))

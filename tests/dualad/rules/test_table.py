@@ -32,7 +32,9 @@ UNSAMPLED = {
     "dualad.rules.shapes.length": "takes the mask of a selection",
     "checkpoint.ode.methods.moved": "one for each line of a tableau, tested with the steps",
     "dualad.rules.decompositions.reflectors": "a step of qr",
-    "dualad.rules.decompositions.reflected": "a step of qr",
+    **dict.fromkeys((f"dualad.rules.decompositions.{name}" for name in ("reflected", "reflected_square", "null_basis")), "a step of qr"),
+    "dualad.rules.decompositions.complex_eigen": "a step of eig",
+    "dualad.rules.least_squares.least_squares": "a step of lstsq",
 }
 
 
