@@ -28,7 +28,10 @@ def with_derivatives(scipys: Callable) -> Callable:
         leaves: list[Any] = optree.tree_leaves((args, kwargs))  # type: ignore[arg-type]
         if highest(leaves, deep=True) is None and not closed_over(tuple(filter(callable, leaves)))[0]:
             return scipys(*args, **kwargs)
-        given = parameters.bind(*args, **kwargs).arguments
+        try:
+            given = parameters.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise TypeError(f"scipy.integrate.{scipys.__name__}: {error}") from None
         given |= given.pop("options", {})
         return getattr(import_module("checkpoint"), scipys.__name__)(**given)  # imported now: it is built on top of this library
 

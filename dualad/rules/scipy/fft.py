@@ -146,8 +146,7 @@ NAMES = [f"{family}{kind}" for family in DUALS for kind in ("", "2", "n") if has
 TRANSFORMS = {name: transform(name) for name in NAMES}
 FUNCTIONS: dict[str, Callable] = {name: enter(name) for name in NAMES}
 for name, sign in {"fftshift": 1, "ifftshift": -1}.items():
-    FUNCTIONS[name] = named(getattr(sf, name), f"scipy.fft.{name}")
-    composite(FUNCTIONS[name], shifted(sign))
+    FUNCTIONS[name] = by_body(getattr(sf, name), shifted(sign), f"scipy.fft.{name}")
 for name, numpys in {"fftfreq": np.fft.fftfreq, "rfftfreq": np.fft.rfftfreq}.items():
     FUNCTIONS[name] = by_body(getattr(sf, name), lambda n, d=1.0, numpys=numpys: numpys(n) / d, f"scipy.fft.{name}")
 for name in ("fht", "ifht"):  # symmetric: between diagonal matrices stands a cyclic one whose rows are in reverse

@@ -86,12 +86,12 @@ RULES: dict[str, tuple] = {
     "softmax": (
         [lambda t, ans, x, axis=None: ans * centred_by(t, ans, axis)],
         [lambda g, ans, x, axis=None: ans * centred_by(g, ans, axis)],
-        lambda x, axis=None: True,
+        lambda x, *args, **kwargs: len(args) < 2 and kwargs.keys() <= {"axis"},
     ),
     "log_softmax": (
         [lambda t, ans, x, axis=None: centred_by(t, np.exp(ans), axis)],
         [lambda g, ans, x, axis=None: g - np.exp(ans) * np.sum(g, axis=axis, keepdims=True)],
-        lambda x, axis=None: True,
+        lambda x, *args, **kwargs: len(args) < 2 and kwargs.keys() <= {"axis"},
     ),
 }
 BODIES = {"logsumexp": logsumexp_body, "softmax": softmax_body, "log_softmax": log_softmax_body, "multigammaln": multigammaln_body}

@@ -240,6 +240,14 @@ def test_counts_without_a_derivative_are_refused_by_name():
     )
 
 
+def test_unknown_keywords_are_refused_by_name():
+    for name, calls in SAMPLES.items():
+        for args, kwargs in [call for call in calls if type(call[0][0]) is np.ndarray][:1]:
+            with pytest.raises(TypeError, match="unexpected keyword argument 'wrong'") as error:
+                dualad.jvp(lambda x, f=looked_up(name, "dualad.scipy"), a=args, k=kwargs: f(x, *a[1:], **k, wrong=1), args[:1], args[:1])
+            assert name.split(".")[-1] in str(error.value) or name == "special.softplus"  # which is logaddexp's
+
+
 def test_log_densities_do_not_underflow():
     far = grad(lambda x: stats.norm.logcdf(x))(-40.0)
     assert far == pytest.approx(40.0249688, rel=1e-6)  # the inverse of Mills' ratio, x + 1 / x
