@@ -347,12 +347,17 @@ def placed_anywhere(x, v, index, ops):
     """Return `x` with v where an index chooses elements of what views show, whatever these are."""
     if not moves_whole(x, v, index, ops):
         raise NoLoopForm("it assigns parts of complex numbers")
-    places = np.arange(x.size).reshape(x.shape)
+    places: Any = np.arange(x.size).reshape(x.shape)
     for fn, args, kwargs in ops:
         if order_of(args, kwargs) not in ("C", "F"):
             raise NoLoopForm("the order is that of its memory")
-        places = fn(places, *args, **kwargs)
-    chosen = get(None, constant(places), index)
+        if fn is getitem and not plain_index(args[0])[1]:
+            places = get(None, as_node(places), args[0])
+        elif isinstance(places, Node):
+            raise NoLoopForm("it is a view of what computed integers choose")
+        else:
+            places = fn(places, *args, **kwargs)
+    chosen = get(None, as_node(places), index)
     return reshaped(assigned(None, reshaped(x, (x.size,)), v, chosen), x.shape)
 
 

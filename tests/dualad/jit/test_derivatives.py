@@ -240,3 +240,15 @@ def test_plain_tangents_are_chosen_by_traced_integers(name):
         lambda x: jvp(dualad.jacobian(f), (x,), (X[:3] + x,))[1],
     ):
         assert np.array_equal(jit(verb, backend="numpy")(x), verb(x))
+
+
+def test_directions_through_a_sweep_that_writes_row_by_row():
+    def f(x):
+        v = x * 1.0
+        for _ in range(3):
+            for i in range(1, 5):
+                v[i] = 0.5 * (v[i - 1] + v[i + 1]) + 0.1 * np.sin(x[i])
+        return np.sum(v**3)
+
+    x = np.array([0.3, 0.5, 0.7, 0.2, -0.4, 0.9])
+    np.testing.assert_allclose(jit(hessian(f))(x), hessian(f)(x), rtol=1e-13, atol=1e-15)
