@@ -41,6 +41,7 @@ class Traced(Shaped, Handle):
     __slots__ = ()
     __array_priority__ = 1000.0
     device = "cpu"  # as NumPy's arrays
+    of_python = False  # whether it stands for a float of Python
 
     # --- what a subclass says ---------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from .seeding import (
     flatten_input,
     flatten_output,
     made_own,
+    plain,
     scalar_kinds,
     shape_of,
     strip_level,
@@ -67,6 +68,8 @@ def along(f, primals, tangents, nan_safe, has_aux, where, names):
             pushed[k] = number(tangent) if type(tangent) in NUMBERS else tangent
         elif tangent is None:
             pushed[k] = zero_like(value)
+        elif python_scalars:
+            values[k], pushed[k] = plain(value, True), plain(tangent, True)
     if out_structure is LEAF and type(pushed[0]) in NUMBERS:  # nobody's buffer
         result = values[0], pushed[0]
     else:

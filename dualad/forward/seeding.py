@@ -15,6 +15,7 @@ from ..core.dispatch import array, dtype_of, primal
 from ..core.levels import FILLED, Handle
 from ..core.traced import Traced
 from ..dask.arrays import LAZY, outside
+from ..rules.indexing import number
 from ..rules.memory import copied, copied_to_write
 from ..support.checks import flag
 from .dual import Dual, seedable
@@ -91,10 +92,10 @@ def unflatten_output(structure, leaves):
 def only_python_scalars(args):
     """Return whether a function was given Python numbers only, so that its results are to be Python floats."""
     for arg in args:
-        if type(arg) is np.ndarray or isinstance(arg, Handle):
+        if type(arg) is np.ndarray or (isinstance(arg, Handle) and not arg.of_python):
             return False
         if type(arg) is not float:
-            return all(type(leaf) in (float, int) for leaf in optree.tree_leaves(args))
+            return all(type(leaf) in (float, int) or getattr(leaf, "of_python", False) for leaf in optree.tree_leaves(args))
     return True
 
 
@@ -209,9 +210,11 @@ def handed_out(leaf, level):
 
 def plain(value, python_scalars):
     """Return a result as NumPy would give it: a Python float only where the inputs were Python scalars."""
-    if type(value) is float and not python_scalars:
-        return np.float64(value)
-    return value.item() if type(value) is np.float64 and python_scalars else value
+    if type(value) is float or not python_scalars:
+        return value if python_scalars or type(value) is not float else np.float64(value)
+    if type(value) is np.float64:
+        return value.item()
+    return number(value) if isinstance(value, Handle) and value.shape == () and value.dtype.char == "d" else value
 
 
 def shape_of(x):

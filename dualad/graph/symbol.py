@@ -216,6 +216,10 @@ class Symbol(Traced):
             indexed=True,
         )
 
+    @property
+    def of_python(self):
+        return self.primal.kind == "python" and self.dtype.char in "dl"
+
     def __float__(self):
         raise self._needed(
             "float() (or a function of math, or an assignment into a plain array) is asked",

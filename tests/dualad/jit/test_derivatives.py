@@ -252,3 +252,15 @@ def test_directions_through_a_sweep_that_writes_row_by_row():
 
     x = np.array([0.3, 0.5, 0.7, 0.2, -0.4, 0.9])
     np.testing.assert_allclose(jit(hessian(f))(x), hessian(f)(x), rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("x", [3.0, np.float64(3.0), [1.0, 2.0], {"a": 2.0, "b": np.float64(0.5)}], ids=repr)
+def test_derivatives_by_floats_of_python_are_floats_of_python(x):
+    def f(x):
+        leaves = optree.tree_leaves(x)
+        return np.sin(leaves[0]) * leaves[-1] if leaves[0] > 0.5 else leaves[0]
+
+    verbs = [grad(f), value_and_grad(f)] + [derivative(f), lambda x: jvp(f, (x,), (2.0,))] * (type(x) not in (list, dict))
+    for verb in verbs:
+        told = [[type(leaf) for leaf in optree.tree_leaves(one(x))] for one in (jit(verb, backend="numpy"), verb)]
+        assert told[0] == told[1]
