@@ -13,7 +13,7 @@ import pytest
 from numpy import linspace
 
 from checkpoint import chain, grad, jacobian
-from dualad import adapt, jit
+from dualad import adapt, jit, jvp
 
 X = np.array([0.3, -1.2, 2.0, 0.1, 0.7])
 TABLE = np.arange(12.0).reshape(3, 4)
@@ -257,3 +257,33 @@ def test_an_array_of_objects_asks_for_no_paths():
 def test_a_tie_of_numbers_is_none_of_an_array_of_objects():
     f = jit(lambda y: np.where(np.sum(np.array([y[0], y[1]])) * 0.0 + y[0] >= y[1], y[0], y[1]), paths=1)
     assert (f(np.ones(2)), f(np.array([1.0, 2.0])), f(np.array([3.0, 2.0]))) == (1.0, 2.0, 3.0)
+
+
+def pair(x):
+    return np.array([x[0] * x[1], x[2]])
+
+
+HANDED_OUT = {
+    "np.interp": lambda x: np.interp(pair(x), [-1.0, 1.0], pair(-x)),
+    "np.linalg.solve": lambda x: np.linalg.solve(np.array([[x[0], x[1]], [x[1], x[2]]]), pair(x)),
+    "np.fft.rfft": lambda x: np.fft.rfft(np.array([*x, 1.0])).imag,
+    "np.isfinite": lambda x: x[0] * np.all(np.isfinite(pair(x))),
+    "sums of arrays": lambda x: np.linalg.norm(np.array([x * 2.0, -x]), axis=0),
+}
+
+
+def test_arrays_made_of_traced_numbers_are_taken_by_functions_that_do_not_ask_for_them():
+    for f in HANDED_OUT.values():
+        fast = jit(f, backend="numpy")
+        for x in (X[:3], X[2:]):
+            np.testing.assert_array_equal(fast(x), f(x))
+            slope = (f(x * (1.0 + 1e-6)) - f(x * (1.0 - 1e-6))) / 2e-6
+            np.testing.assert_allclose(jvp(fast, (x,), (x,))[1], slope, rtol=1e-7, atol=1e-8)
+
+
+def test_a_type_error_of_the_function_stays_its_own():
+    def f(x):
+        raise TypeError("of the function")
+
+    with pytest.raises(TypeError, match=r"^of the function"):
+        jit(f)(X)
