@@ -41,7 +41,11 @@ class Traced(Shaped, Handle):
     __slots__ = ()
     __array_priority__ = 1000.0
     device = "cpu"  # as NumPy's arrays
-    of_python = False  # whether it stands for a float of Python
+
+    @property
+    def of_python(self) -> bool:
+        """Whether it stands for a number of Python."""
+        return False
 
     # --- what a subclass says ---------------------------------------------------------------------------------------------
 
