@@ -26,16 +26,17 @@ __all__ = ["METHODS", "Method", "method_of"]
 
 
 class Method:
-    """One step from `y`, where the derivative is `f`, and what interpolates in it; `fun` is called as ``fun(t, y, *args)``."""
+    """One step from `y`, and what interpolates in it; `fun` is called as ``fun(t, y, *args)``."""
 
     C: Any  # the times of the stages, as fractions of a step
 
-    def step(self, fun: Callable, t: Any, h: Any, y: Any, f: Any, args: tuple) -> tuple[Any, Any, list]:
-        """Return the state and the derivative at t + h, and the stages in between."""
+    def step(self, fun: Callable, t: Any, h: Any, y: Any, args: tuple, f: Any = None) -> tuple[Any, list]:
+        """Return the state at t + h, and the stages before it; `f` is the derivative at t, where it is known."""
         raise NotImplementedError
 
-    def coefficients(self, fun: Callable, t: Any, h: Any, y: Any, f: Any, args: tuple, new: tuple) -> Any:
-        """Return the interpolant of the step that gave `new`, an array of rows for the components of the state."""
+    def coefficients(self, fun: Callable, t: Any, h: Any, y: Any, args: tuple, new: Any, stages: list, slope: Any = None) -> Any:
+        """Return the interpolant of the step that gave `new` by `stages`, an array of rows for the components of the state; `slope` is the
+        derivative there, where it is known."""
         raise NotImplementedError
 
     def interpolated(self, y: Any, coefficients: Any, x: Any) -> Any:
@@ -79,19 +80,18 @@ class RungeKutta(Method):
         self.error_exponent = -1.0 / (solver.error_estimator_order + 1)
         self.rows = [*(combination(solver.A[i, :i]) for i in range(1, count)), combination(solver.B)]
 
-    def step(self, fun: Callable, t: Any, h: Any, y: Any, f: Any, args: tuple) -> tuple[Any, Any, list]:
-        stages = [f]
+    def step(self, fun: Callable, t: Any, h: Any, y: Any, args: tuple, f: Any = None) -> tuple[Any, list]:
+        stages = [fun(t, y, *args) if f is None else f]
         for moved, c in zip(self.rows[:-1], self.C[1:], strict=True):
             stages.append(fun(t + c * h, moved(y, h, stages), *args))
-        new = self.rows[-1](y, h, stages)
-        return new, fun(t + h, new, *args), stages
+        return self.rows[-1](y, h, stages), stages
 
     def error_norm(self, stages: list, slope: Any, h: Any, scale: Any) -> Any:
         """Return the estimated error of a step as a multiple of what is tolerated: at 1 a step is just rejected."""
         return np.linalg.norm(weighted(self.E, [*stages, slope]) * h / scale) / np.size(slope) ** 0.5
 
-    def coefficients(self, fun: Callable, t: Any, h: Any, y: Any, f: Any, args: tuple, new: tuple) -> Any:
-        _, slope, stages = new
+    def coefficients(self, fun: Callable, t: Any, h: Any, y: Any, args: tuple, new: Any, stages: list, slope: Any = None) -> Any:
+        slope = fun(t + h, new, *args) if slope is None else slope
         return h * np.dot(np.stack([*stages, slope]).T, self.P)
 
 
@@ -109,11 +109,12 @@ class Dop853(RungeKutta):
         both = fifth + 0.01 * third
         return np.where(both == 0.0, 0.0, np.abs(h) * fifth / np.sqrt(both * np.size(slope)))
 
-    def coefficients(self, fun: Callable, t: Any, h: Any, y: Any, f: Any, args: tuple, new: tuple) -> Any:
-        end, slope, stages = new[0], new[1], [*new[2], new[1]]
+    def coefficients(self, fun: Callable, t: Any, h: Any, y: Any, args: tuple, new: Any, stages: list, slope: Any = None) -> Any:
+        slope = fun(t + h, new, *args) if slope is None else slope
+        stages = [*stages, slope]
         for moved, c in zip(self.extra, self.C_EXTRA, strict=True):
             stages.append(fun(t + c * h, moved(y, h, stages), *args))
-        change = end - y
+        change, f = new - y, stages[0]
         first = np.stack([change, h * f - change, 2.0 * change - h * (slope + f)])
         return np.concatenate([first, h * np.dot(self.D, np.stack(stages))]).T
 
@@ -138,7 +139,7 @@ class Radau(Method):
         self.A = (self.C[:, None] * powers / np.arange(1.0, 4.0)) @ np.linalg.inv(powers)  # collocation: integrals of polynomials
         self.P = np.linalg.inv(self.C[:, None] * powers).T
 
-    def step(self, fun: Callable, t: Any, h: Any, y: Any, f: Any, args: tuple) -> tuple[Any, Any, list]:
+    def step(self, fun: Callable, t: Any, h: Any, y: Any, args: tuple, f: Any = None) -> tuple[Any, list]:
         size = np.shape(y)[0]
 
         def residual(z: Any, t: Any, h: Any, y: Any, *args: Any) -> Any:
@@ -148,11 +149,10 @@ class Radau(Method):
 
         solve = lambda *params: newton(residual, params, 3 * size, self.coloring)
         z = np.reshape(implicit(residual, solve, sparsity=self.coloring)(t, h, y, *args), (3, size))
-        new = y + z[2]
-        return new, fun(t + h, new, *args), [z[0], z[1], z[2]]
+        return y + z[2], [z[0], z[1], z[2]]
 
-    def coefficients(self, fun: Callable, t: Any, h: Any, y: Any, f: Any, args: tuple, new: tuple) -> Any:
-        return np.dot(np.stack(new[2]).T, self.P)
+    def coefficients(self, fun: Callable, t: Any, h: Any, y: Any, args: tuple, new: Any, stages: list, slope: Any = None) -> Any:
+        return np.dot(np.stack(stages).T, self.P)
 
 
 def of_stages(sparsity: Any) -> Any:

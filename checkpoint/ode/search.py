@@ -157,7 +157,8 @@ def as_trial(fun: Callable, method: RungeKutta, wanted: Set[str]) -> Callable:
         target = t + size * direction
         target = np.where(direction * (target - end) > 0.0, end, target)
         h = target - t
-        new, slope, stages = method.step(fun, t, h, y, f, args)
+        new, stages = method.step(fun, t, h, y, args, f)
+        slope = fun(t + h, new, *args)
         scale = atol + np.maximum(np.abs(y), np.abs(new)) * rtol
         error = method.error_norm(stages, slope, h, scale)
         accepted = np.logical_and(error < 1.0, np.logical_not(too_small))

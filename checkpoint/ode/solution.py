@@ -52,12 +52,15 @@ class Solution:
         self.top = highest(optree.tree_leaves(given))  # type: ignore[arg-type]
 
     def begin(self) -> None:
-        """Find the derivative at the start: before SciPy does, whose plain values a function may keep by time and give again."""
+        """Begin at the start; a function is called there before SciPy calls it, whose plain values it may keep by time and give again."""
         self.y0 = np.atleast_1d(array(self.start)) * np.float64(1.0)  # SciPy's are of double precision, too
         if not isinstance(self.y0, Traced):  # so that functions may write traced values into np.zeros_like(y)
             self.y0 = np.array(self.y0, like=self.top)
         self.fun = vector_valued(self.called, np.shape(self.y0), self.vectorized)
-        self.state = self.y0, self.fun(self.span[0] * np.float64(1.0), self.y0, *self.args)
+        self.state: tuple = (self.y0,)
+        if self.source is None:
+            slope = self.fun(self.span[0] * np.float64(1.0), self.y0, *self.args)
+            self.state = (self.y0, slope) if isinstance(self.method, RungeKutta) else self.state
 
     def traced_times(self, span: tuple) -> Any:
         """Return the times between steps, of which the first and the last are those of `t_span`."""
@@ -137,7 +140,7 @@ class Solution:
 
     def scheduled(self, count: int, options: dict[str, Any]) -> dict[str, Any]:
         """Return the options of a chain; where the states of all its steps are small, they are kept."""
-        small = 2 * count * self.y0.nbytes <= SOLUTION_BYTES
+        small = len(self.state) * count * self.y0.nbytes <= SOLUTION_BYTES
         chosen = any(options.get(name) is not None for name in ("schedule", "storage", "memory"))
         return options if chosen or not small else {**options, "schedule": StoreAll()}
 

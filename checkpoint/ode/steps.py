@@ -62,13 +62,13 @@ def accepted(
             own = solver._step_impl
             if isinstance(source, Jit) and explicit and "rk_step" in own.__code__.co_names:
                 self.f = np.array(np.broadcast_to(self.f, self.y.shape))  # of one equation a number may be given
-                self.stages = compiled(source, method, self.y.shape, self.vectorized, frozenset({"stages"}))
+                self.stages = compiled(source, method, self.y.shape, self.vectorized, frozenset(), as_stages)
                 self._step_impl = FunctionType(own.__code__, {**own.__globals__, "rk_step": self.rk_step}).__get__(self)
 
         def rk_step(self, fun: Any, t: Any, y: Any, f: Any, h: Any, A: Any, B: Any, C: Any, K: Any) -> tuple:
-            (new, slope), K[:] = self.stages(0, (y, f), (np.float64(t), np.float64(h)), *args)
+            new, K[:] = self.stages(np.float64(t), np.float64(h), y, f, *args)
             self.nfev += len(C)
-            return new, slope
+            return new, K[-1].copy()
 
         def step(self) -> Any:
             message = super().step()
@@ -99,25 +99,37 @@ def vector_valued(fun: Callable, shape: tuple, vectorized: bool = False) -> Call
 
 
 def as_step(fun: Callable, method: Method, wanted: Set[str], known: Sequence[tuple] = ()) -> Callable:
-    """Return the step of a chain of states and derivatives, which puts out what is wanted; of plain ones the results may be `known`."""
+    """Return the step of a chain of states, which puts out what is wanted; of plain ones the results may be `known`.
 
-    def step(k: int, state: tuple, row: tuple, *args: Any) -> tuple:
+    Where a state has the derivative, too, it is handed on; else the first stage is made again, which takes as long and less memory.
+    """
+
+    def step(k: int, state: tuple, row: tuple, *args: Any) -> Any:
         if known and type(state[0]) is np.ndarray:
             return (known[k], {"end": known[k][0]}) if wanted else known[k]
-        (t, h, *x), (y, f) = row, state
-        new = method.step(fun, t, h, y, f, args)
-        outs = {"end": new[0]} if "end" in wanted else {}
+        (t, h, *x), (y, *f) = row, state
+        new, stages = method.step(fun, t, h, y, args, *f)
+        after = (new, fun(t + h, new, *args)) if f else (new,)
+        outs = {"end": new} if "end" in wanted else {}
         if x or "coefficients" in wanted:
-            coefficients = method.coefficients(fun, t, h, y, f, args, new)
+            coefficients = method.coefficients(fun, t, h, y, args, new, stages, *after[1:])
         if x:
             outs["points"] = method.interpolated(y, coefficients, x[0])
-        if "stages" in wanted:
-            return new[:2], np.stack([*new[2], new[1]])
         if "coefficients" in wanted:
             outs |= {"start": y, "coefficients": coefficients}
-        return (new[:2], outs) if wanted else new[:2]
+        return (after, outs) if wanted else after
 
     return step
+
+
+def as_stages(fun: Callable, method: Method, wanted: Set[str]) -> Callable:
+    """Return the function of a step that gives what SciPy's solvers keep of it: the state behind it, and all stages."""
+
+    def stages(t: Any, h: Any, y: Any, f: Any, *args: Any) -> tuple:
+        new, made = method.step(fun, t, h, y, args, f)
+        return new, np.stack([*made, fun(t + h, new, *args)])
+
+    return stages
 
 
 def compiled(source: Jit, method: Method, shape: tuple, vectorized: bool, wanted: frozenset[str], make: Callable = as_step) -> Callable:

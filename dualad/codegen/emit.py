@@ -7,7 +7,6 @@ which it writes into. It allocates nothing. What is emitted depends on the progr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -75,14 +74,20 @@ class Source:
 
 
 def emit(
-    plan: Plan, others: Mapping[type, Callable] = MappingProxyType({}), prefix: str = "", joins: bool = False, depth: int = 0
+    plan: Plan,
+    others: Mapping[type, Callable] = MappingProxyType({}),
+    prefix: str = "",
+    joins: bool = False,
+    depth: int = 0,
+    shares: bool = True,
 ) -> Source:
     """Return the module of a plan; `others` say how steps that are no parts are emitted, by their form: what is called has no entry.
 
     The names of functions begin with `prefix`. Where nothing is called, a function that `joins` them calls all in their order, and is the
-    only part.
+    only part. What is called holds arrays by themselves: only where nothing is, work `shares` them.
     """
-    buffers = Names(plan)
+    shares = shares and all(isinstance(step, Part) or type(step.form) in others for step in plan.steps)
+    buffers = Names(plan, shares)
     functions: dict[int, Function] = {}
     for k, step in enumerate(plan.steps):
         function = Function(plan, buffers, f"{prefix}part{len(functions)}", depth)
@@ -90,10 +95,15 @@ def emit(
             functions[k] = function
             for nest in step.nests:
                 function.emit(nest)
+                buffers.end()
         elif type(step.form) in others:
-            with suppress(NoLoopForm):
+            try:
                 others[type(step.form)](function, step)
                 functions[k] = function
+            except NoLoopForm:
+                if shares:
+                    return emit(plan, others, prefix, joins, depth, shares=False)
+            buffers.end()
     needed = set(plan.outputs)
     for k, step in enumerate(plan.steps):
         if k not in functions:
@@ -103,11 +113,9 @@ def emit(
         needed.update(function.used)
     module = Module(tuple(part for function in functions.values() for part in function.finished(needed)))
     parts = {k: function.parameters for k, function in functions.items()}
-    if len(functions) == len(plan.steps):
-        buffers.share(list(parts.values()), set(map(memory_of, plan.outputs)))
     joined = joins and len(functions) == len(plan.steps) > 1
     if joined:
-        parts = {0: list({buffers.variable(node): node for nodes in parts.values() for node in nodes}.values())}
+        parts = {0: list(dict.fromkeys(node for nodes in parts.values() for node in nodes))}
         calls = tuple(Do(Call(one.title, tuple(map(buffers.variable, one.parameters)), None)) for one in functions.values())
         module = Module((*module.parts, ir.Function("joined", tuple(map(buffers.variable, parts[0])), calls)))
     return Source(

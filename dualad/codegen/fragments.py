@@ -186,7 +186,7 @@ def emit_loop(function: Function, step: Node) -> None:
             into.append(now)
             last.append(Store(function.buffer(result), (), now))
             continue
-        pair = [function.buffer(result), work(function, value.shape, value.dtype)]
+        pair = [function.buffer(result), function.work(value.shape, value.dtype)]
         if loop.live is not None:
             last.append(If(odd, (Fill(pair[0], pair[1]),)))
         first, second = pair if loop.count % 2 == 0 or loop.live is not None else pair[::-1]
@@ -240,16 +240,9 @@ def emit_branch(function: Function, step: Node) -> None:
 def name_others(function, unit):
     """Set the names of the arrays that a unit works in, and of its constants."""
     for room in unit.work.values():
-        function.statements.append(Assign((room,), (work(function, room.type.shape, np.dtype(room.dtype)),)))
+        function.statements.append(Assign((room,), (function.work(room.type.shape, np.dtype(room.dtype)),)))
     for constant, array in zip(unit.constants, unit.arrays, strict=True):
         function.statements.append(Assign((constant,), (function.buffer(Node(Buffer(None, array), array.shape, array.dtype)),)))
-
-
-def work(function, shape, dtype):
-    """Return a new array to work in."""
-    node = Node(Made(), shape, dtype)
-    function.plan.stored.add(node)
-    return function.buffer(node)
 
 
 def number_of(function, node):
@@ -263,7 +256,7 @@ def array_of(function, node):
     source = memory_of(node)
     if not isinstance(source.form, forms.Fill):
         return function.buffer(node)
-    filled = work(function, node.shape, node.dtype)
+    filled = function.work(node.shape, node.dtype)
     function.statements.append(Fill(filled, literal(source.form.number, node.dtype)))
     return filled
 

@@ -11,7 +11,7 @@ from ..ir import nodes as ir
 from ..ir.nodes import ArrayType, Assign, Call, Fill, For, If, Load, Reshape, Room, Store, Table, Var, number
 from ..ir.values import arithmetic_dtype, op
 from ..loops.forms import Buffer, Made, Node, NoLoopForm, Reduce, Scatter
-from ..loops.fuse import Nest, Plan, memory_of
+from ..loops.fuse import Nest, Part, Plan, memory_of, stored_reads
 from ..loops.inline import Expression, Pull, factors
 from ..loops.nests import below, boxes_of, cuts_of, flattens, is_angle, jam, jams, lanes_of, slab_axis
 from ..support.costs import CALLED_DEPTH, JAMMED_STEPS, SMALL_ARRAY_BYTES
@@ -23,14 +23,37 @@ __all__ = ["Function", "Names", "is_number"]
 
 
 class Names:
-    """The variables of all buffers of a plan."""
+    """The variables of all buffers of a plan. Where it `shares` them, a large array to work in is one that is not read any more."""
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: Plan, shares: bool = False):
         self.variables: dict[Node, Var] = {}
+        self.owners: dict[Var, Node] = {}  # the first node of each
         self.results = {node: k for k, node in reversed(list(enumerate(plan.outputs)))}
         self.constants: list[Node] = []
         self.given = {plan.nodes[value]: k for k, value in enumerate(plan.program.inputs)}
         self.work = 0
+        self.place = 0  # in the order of `uses`
+        self.due: dict[int, list[Node]] = {}  # what is not read after a place
+        self.shares, self.sharing = shares, set[Node]()
+        self.free: dict[tuple, list[Var]] = {}
+        if shares and any(map(is_large, plan.stored)):
+            kept = {*map(memory_of, plan.outputs), *straight_roots(plan)}
+            last = {node: place for place, nodes in enumerate(uses(plan)) for node in nodes}
+            for node, place in last.items():
+                if is_large(node) and node in plan.stored and node not in kept:
+                    self.share(node, place)
+
+    def share(self, node, last):
+        """Let the array of a node be that of others before, and after its last place."""
+        self.sharing.add(node)
+        self.due.setdefault(last, []).append(node)
+
+    def end(self):
+        """End a place."""
+        for node in self.due.pop(self.place, ()):
+            if node in self.variables:
+                self.free.setdefault((node.shape, node.dtype), []).append(self.variables[node])
+        self.place += 1
 
     def variable(self, node):
         """Return the variable of a node that is stored or given."""
@@ -42,27 +65,39 @@ class Names:
                 name = f"c{len(self.constants) - 1}"
             elif node in self.results:
                 name = f"y{self.results[node]}"
+            elif node in self.sharing and (left := self.free.get((node.shape, node.dtype))):
+                return self.variables.setdefault(node, left.pop())
             else:
                 name = f"w{self.work}"
                 self.work += 1
             self.variables[node] = Var(name, node.dtype.name) if is_number(node) else array(name, node)
+            self.owners[self.variables[node]] = node
         return self.variables[node]
 
-    def share(self, parts, kept):
-        """Let large arrays to work in be one where the last of these parts that takes one comes before the first that takes the other."""
-        last = {node: k for k, nodes in enumerate(parts) for node in nodes}
-        met: set[Node] = set()
-        free: dict[tuple, list[Var]] = {}
-        for k, nodes in enumerate(parts):
-            rooms = [node for node in nodes if self.variables[node].name[0] == "w" and node not in kept]
-            large = [node for node in rooms if node.size * node.dtype.itemsize >= SMALL_ARRAY_BYTES]
-            for node in large:
-                if node not in met and (left := free.get((node.shape, node.dtype))):
-                    self.variables[node] = left.pop()
-                met.add(node)
-            for node in large:
-                if last[node] == k:
-                    free.setdefault((node.shape, node.dtype), []).append(self.variables[node])
+
+def is_large(node):
+    return node.size * node.dtype.itemsize >= SMALL_ARRAY_BYTES
+
+
+def straight_roots(plan):
+    """Yield what straight code stores, which is known to be read only when all is emitted."""
+    for step in plan.steps:
+        for nest in step.nests if isinstance(step, Part) else ():
+            yield from nest.roots if nest.kind == "straight" else ()
+
+
+def uses(plan):
+    """Yield the nodes that each nest, and each step that is no part, reads or makes."""
+    results: dict[Node, list[Node]] = {}
+    for node in plan.made:
+        for step in node.form.operands:
+            results.setdefault(step, []).append(node)
+    for step in plan.steps:
+        if isinstance(step, Part):
+            for nest in step.nests:
+                yield [*nest.roots, *(node for root in nest.roots for node, *_ in stored_reads(root, plan.stored))]
+        else:
+            yield [*map(memory_of, step.form.operands), *results.get(step, ())]
 
 
 def is_number(node):
@@ -135,10 +170,12 @@ class Function:
     def lanes_of(self, root):
         return self.lanes if root.dtype.kind in PARTIAL.get(root.form.name, "") else 1
 
-    def work(self, count, dtype):
-        """Return a new vector to work in."""
-        node = Node(Made(), (count,), dtype)
+    def work(self, shape, dtype):
+        """Return an array to work in until the place ends."""
+        node = Node(Made(), shape, dtype)
         self.plan.stored.add(node)
+        if self.buffers.shares and is_large(node):
+            self.buffers.share(node, self.buffers.place)
         return self.buffer(node)
 
     # --- nests ------------------------------------------------------------------------------------------------------------------
@@ -348,7 +385,7 @@ class Function:
         root, body, expression, place = self.along_an_axis(nest)
         form = root.form
         at, bounds = body.index[form.axis], (number(0), number(nest.shape[form.axis]))
-        rooms = [self.work(bounds[1].value + 1, dtype) for dtype in (form.source.dtype, form.source.dtype, root.dtype, root.dtype)]
+        rooms = [self.work((bounds[1].value + 1,), dtype) for dtype in (form.source.dtype, form.source.dtype, root.dtype, root.dtype)]
         names = [Var(self.new("s"), room.type) for room in rooms]
         keys, places = names[:2], names[2:]
         copied = (*body.before[body.depth], Store(keys[0], (at,), body.name(expression)), Store(places[0], (at,), at))
@@ -395,7 +432,8 @@ class Function:
         """Return the function and what stands before it; of straight code only those elements are stored that are read from memory."""
         statements = [statement for statement in self.statements if not isinstance(statement, tuple) or statement[0] in needed]
         self.used.update((statement[0], None) for statement in statements if isinstance(statement, tuple))
-        self.parameters = sorted(self.used, key=lambda node: parameter_order(self.buffers.variable(node).name))
+        used = dict.fromkeys(self.buffers.owners[self.buffers.variable(node)] for node in self.used)
+        self.parameters = sorted(used, key=lambda node: parameter_order(self.buffers.variable(node).name))
         body = [Store(self.buffer(s[0]), *s[1:]) if isinstance(s, tuple) else s for s in statements]
         parameters = list(map(self.buffers.variable, self.parameters))
         made, inlined = [*self.before, *self.tables], not is_called(self.depth)

@@ -203,7 +203,7 @@ class Native:
         constants = {node: prepared(node, node.form.array) for node in self.emitted.constants}
         compiled = dict(zip(self.emitted.parts, self.functions, strict=True))
         finish = [finisher(node, plan.nodes, out) for node, out in zip(self.outputs, plan.program.outputs, strict=True)]
-        made = [node for node in self.emitted.names if node in plan.stored]
+        made = dict.fromkeys(node for nodes in self.buffers.values() for node in nodes if node in plan.stored)
         fitting = {*constants, *(node for node in made if not isinstance(node.form, Made))}
 
         def part(k):
