@@ -426,7 +426,8 @@ class CompiledEntry(ChainEntry):
             d = self.parts([g[i] for i, _ in outs], likes, rows=True)
         if given.active_inputs:
             e = self.parts([None] * len(given.active_inputs), [given.inputs[i] for i in given.active_inputs], rows=True)
-        reversal.begin(d, e, gs, sums, self.inside or reversal.buffer(self.blocks.size))
+        spare = list(map(np.empty_like, gs)) if type(self.sweep) is OneBlock else gs  # of which a sweep makes copies
+        reversal.begin(d, e, spare, sums, self.inside or reversal.buffer(self.blocks.size))
         return gs, sums
 
     def sums(self) -> list[np.ndarray]:

@@ -63,7 +63,7 @@ class Pace:
     def __init__(self) -> None:
         self.steps = 64
 
-    def timed(self, call: Callable[..., Any], steps: int, *arguments: Any) -> None:
+    def timed(self, call: Callable[..., Any], steps: int, arguments: tuple) -> None:
         """Call a function that makes so many steps."""
         started = perf_counter()
         call(*arguments)
@@ -128,7 +128,7 @@ class Segments:
             new = self.pool.take()
             other = new if end == first + 1 else self.pool.take()
             arguments = (first, end, self.end, *x, *new, *other, *self.given, *self.outs, *self.work)
-            self.pace.timed(self.loops.advance, end - first, *arguments)
+            self.pace.timed(self.loops.advance, end - first, arguments)
             reached = self.end.item()
             if left := reached < 0:  # on a path that the loops do not know
                 reached = ~reached
@@ -180,10 +180,10 @@ class Reversal:
         self.work = self.loops.work(self.segments.room)
         self.shares = [np.empty_like(self.sums[i]) for i in self.loops.shares] if self.sums else []
 
-    def begin(self, d: list[np.ndarray], e: list[np.ndarray], gs: Any, sums: list[np.ndarray], states: list[np.ndarray]) -> None:
-        """Take the arrays of the cotangents (`d` of the outs, `e` of the rows) and sums, and those for the states inside of a block."""
-        self.d, self.e, self.sums, self.states = d, e, sums, states
-        self.spare = list(map(np.empty_like, gs))
+    def begin(self, d: list[np.ndarray], e: list[np.ndarray], spare: Any, sums: list[np.ndarray], states: list[np.ndarray]) -> None:
+        """Take the arrays of the cotangents (`d` of the outs, `e` of the rows, `spare` of the state) and sums, and those for the states inside
+        of a block."""
+        self.d, self.e, self.spare, self.sums, self.states = d, e, spare, sums, states
         self.shares = [np.empty_like(sums[i]) for i in self.loops.shares]
 
     def buffer(self, length: int) -> list[np.ndarray]:
@@ -203,7 +203,7 @@ class Reversal:
         while k < stop - 1:
             end = min(k + segments.pace.steps, stop - 1)
             into = [rows[k - first : end - first] for rows in states]
-            segments.pace.timed(self.loops.fill, end - k, k, end + 1, *x, *into, *given)
+            segments.pace.timed(self.loops.fill, end - k, (k, end + 1, *x, *into, *given))
             reached = segments.end.item()
             if left := reached < 0:
                 reached = ~reached
@@ -233,8 +233,8 @@ class Reversal:
             k = max(stop - self.pace.steps, plain[-1] + 1 if plain else first)
             before = x if k == first else state_in(states, k - first)
             between = [rows[k - first : stop - first - 1] for rows in states]
-            arguments = (*before, *between, *given, *gs, *self.spare, *self.d, *self.e, *sums, *self.shares, *self.work[1])
-            self.pace.timed(self.loops.pull, stop - k, k, stop, *arguments)
+            cotangents = (*gs, *self.spare, *self.d, *self.e, *sums, *self.shares)
+            self.pace.timed(self.loops.pull, stop - k, (k, stop, *before, *between, *given, *cotangents, *self.work[1]))
             if (stop - k) % 2:
                 gs, self.spare = self.spare, gs
             stop = k

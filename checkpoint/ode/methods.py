@@ -46,17 +46,20 @@ class Method:
 
 
 def weighted(weights: np.ndarray, stages: Sequence) -> Any:
-    """Return the weighted sum of stages; in programs it is made term by term, so that each of them that has it has the same bits."""
-    if not (isinstance(stages[0], Traced) and stages[0].level.abstract):
-        return np.dot(weights, array(stages))
+    """Return the weighted sum of stages, as SciPy adds them."""
+    return np.dot(weights, array(stages))
+
+
+def by_term(weights: np.ndarray, stages: Sequence) -> Any:
+    """Return the weighted sum of stages made term by term: in all programs that have it, it has the same bits."""
     return sum(weight * stage for weight, stage in zip(weights.tolist(), stages, strict=True) if weight)
 
 
-def combination(weights: np.ndarray) -> Callable:
+def combination(weights: np.ndarray, add: Callable) -> Callable:
     """Return the function of y, a step h and stages that adds their weighted sum times h to y; on a tape it is one operation."""
 
     def moved(y: Any, h: Any, *stages: Any) -> Any:
-        return y + weighted(weights, stages) * h
+        return y + add(weights, stages) * h
 
     def by_stage(weight: float) -> Callable:
         return lambda ans, y, h, *stages: weight * h
@@ -74,11 +77,12 @@ def combination(weights: np.ndarray) -> Callable:
 class RungeKutta(Method):
     """An explicit Runge-Kutta method with the tableau of one of SciPy's solvers."""
 
-    def __init__(self, solver: Any):
+    def __init__(self, solver: Any, add: Callable):
+        self.solver, self.add = solver, add
         count = solver.n_stages
         self.C, self.P, self.E = solver.C[:count], solver.P, solver.E
         self.error_exponent = -1.0 / (solver.error_estimator_order + 1)
-        self.rows = [*(combination(solver.A[i, :i]) for i in range(1, count)), combination(solver.B)]
+        self.rows = [*(combination(solver.A[i, :i], add) for i in range(1, count)), combination(solver.B, add)]
 
     def step(self, fun: Callable, t: Any, h: Any, y: Any, args: tuple, f: Any = None) -> tuple[Any, list]:
         stages = [fun(t, y, *args) if f is None else f]
@@ -88,7 +92,7 @@ class RungeKutta(Method):
 
     def error_norm(self, stages: list, slope: Any, h: Any, scale: Any) -> Any:
         """Return the estimated error of a step as a multiple of what is tolerated: at 1 a step is just rejected."""
-        return np.linalg.norm(weighted(self.E, [*stages, slope]) * h / scale) / np.size(slope) ** 0.5
+        return np.linalg.norm(self.add(self.E, [*stages, slope]) * h / scale) / np.size(slope) ** 0.5
 
     def coefficients(self, fun: Callable, t: Any, h: Any, y: Any, args: tuple, new: Any, stages: list, slope: Any = None) -> Any:
         slope = fun(t + h, new, *args) if slope is None else slope
@@ -98,14 +102,14 @@ class RungeKutta(Method):
 class Dop853(RungeKutta):
     """The method of order 8, which interpolates with three more stages."""
 
-    def __init__(self, solver: Any):
-        super().__init__(solver)
+    def __init__(self, solver: Any, add: Callable):
+        super().__init__(solver, add)
         self.E = np.stack([solver.E5, solver.E3])
         self.C_EXTRA, self.D = solver.C_EXTRA, solver.D
-        self.extra = [combination(a[: solver.n_stages + 1 + i]) for i, a in enumerate(solver.A_EXTRA)]
+        self.extra = [combination(a[: solver.n_stages + 1 + i], add) for i, a in enumerate(solver.A_EXTRA)]
 
     def error_norm(self, stages: list, slope: Any, h: Any, scale: Any) -> Any:
-        fifth, third = (np.sum(np.abs(weighted(weights, [*stages, slope]) / scale) ** 2) for weights in self.E)
+        fifth, third = (np.sum(np.abs(self.add(weights, [*stages, slope]) / scale) ** 2) for weights in self.E)
         both = fifth + 0.01 * third
         return np.where(both == 0.0, 0.0, np.abs(h) * fifth / np.sqrt(both * np.size(slope)))
 
@@ -204,6 +208,6 @@ def method_of(name: str, sparsity: Any = None) -> tuple[Any, Method]:
 
 
 @cache
-def explicit(solver: Any) -> RungeKutta:
+def explicit(solver: Any, add: Callable = weighted) -> RungeKutta:
     """Return an explicit method, the same one again: the rows of its combinations are entered once."""
-    return Dop853(solver) if hasattr(solver, "A_EXTRA") else RungeKutta(solver)
+    return Dop853(solver, add) if hasattr(solver, "A_EXTRA") else RungeKutta(solver, add)

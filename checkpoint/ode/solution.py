@@ -53,7 +53,9 @@ class Solution:
 
     def begin(self) -> None:
         """Begin at the start; a function is called there before SciPy calls it, whose plain values it may keep by time and give again."""
-        self.y0 = np.atleast_1d(array(self.start)) * np.float64(1.0)  # SciPy's are of double precision, too
+        self.y0 = np.atleast_1d(array(self.start))
+        if self.source is None or self.y0.dtype not in (float, complex):
+            self.y0 = self.y0 * np.float64(1.0)  # SciPy's are of double precision, too; a function may write into it
         if not isinstance(self.y0, Traced):  # so that functions may write traced values into np.zeros_like(y)
             self.y0 = np.array(self.y0, like=self.top)
         self.fun = vector_valued(self.called, np.shape(self.y0), self.vectorized)

@@ -14,7 +14,7 @@ from dualad.core.dispatch import array
 from dualad.jit.jit import Jit, jit
 
 from ..support.costs import LEAST_ROWS, ROWS_PER_TIME, SOLUTION_BYTES
-from .methods import Method, RungeKutta
+from .methods import Method, RungeKutta, by_term, explicit
 
 __all__ = ["Accepted", "accepted", "as_step", "compiled", "runs", "vector_valued"]
 
@@ -132,9 +132,9 @@ def as_stages(fun: Callable, method: Method, wanted: Set[str]) -> Callable:
     return stages
 
 
-def compiled(source: Jit, method: Method, shape: tuple, vectorized: bool, wanted: frozenset[str], make: Callable = as_step) -> Callable:
+def compiled(source: Jit, method: Any, shape: tuple, vectorized: bool, wanted: frozenset[str], make: Callable = as_step) -> Callable:
     """Return the step that is made of a compiled right-hand side, compiled, the same one for the same arguments."""
-    known = known_steps.setdefault(source, {})
+    known, method = known_steps.setdefault(source, {}), explicit(method.solver, by_term)
     key = make, type(method), method.C.tobytes(), shape, vectorized, wanted
     if key not in known:
         known[key] = jit(make(vector_valued(weakref.proxy(source), shape, vectorized), method, wanted))

@@ -52,7 +52,7 @@ class Names:
         """End a place."""
         for node in self.due.pop(self.place, ()):
             if node in self.variables:
-                self.free.setdefault((node.shape, node.dtype), []).append(self.variables[node])
+                self.free.setdefault((node.size, node.dtype), []).append(self.variables[node])
         self.place += 1
 
     def variable(self, node):
@@ -65,7 +65,7 @@ class Names:
                 name = f"c{len(self.constants) - 1}"
             elif node in self.results:
                 name = f"y{self.results[node]}"
-            elif node in self.sharing and (left := self.free.get((node.shape, node.dtype))):
+            elif node in self.sharing and (left := self.free.get((node.size, node.dtype))):
                 return self.variables.setdefault(node, left.pop())
             else:
                 name = f"w{self.work}"
@@ -135,14 +135,16 @@ class Function:
 
     def buffer(self, node):
         """Return a node's buffer in this function."""
-        source = memory_of(node)
-        if source is not node:
-            if node not in self.views:
-                view = self.views[node] = array(self.new("v"), node)
-                self.statements.append(Assign((view,), (Reshape(self.buffer(source), view.type),)))
+        if node in self.views:
             return self.views[node]
-        self.used[node] = None
-        return self.buffers.variable(node)
+        source = memory_of(node)
+        self.used[source] = None
+        variable = self.buffers.variable(source)
+        if source is not node or (source.shape and variable.type.shape != source.shape):
+            view = self.views[node] = array(self.new("v"), node)
+            self.statements.append(Assign((view,), (Reshape(variable, view.type),)))
+            return view
+        return variable
 
     def scalar(self, node):
         """Return a stored number."""
