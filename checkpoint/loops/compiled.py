@@ -106,6 +106,8 @@ def probe(stepper: Stepper, segments: Segments, steps: int | None) -> None:
     made = [*like_leaves(new[: len(kinds)], [out.kind for out in kinds]), *(rows[k] for rows in segments.outs[: len(outs)])]
     evaluate: Any = lambda compiled, _: compiled.program.run(*map(own, leaves))
     entry = stepper.entry  # which knows the paths by now
+    del x, new
+    segments.pool.clear()  # a plain step takes memory of its own
     right, _ = source.compared(entry, stepper.call, leaves, made, evaluate, 8)
     if right is not entry:
         raise Retraced

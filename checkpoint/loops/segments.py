@@ -181,7 +181,7 @@ class Reversal:
         self.shares = [np.empty_like(self.sums[i]) for i in self.loops.shares] if self.sums else []
 
     def begin(self, d: list[np.ndarray], e: list[np.ndarray], spare: Any, sums: list[np.ndarray], states: list[np.ndarray]) -> None:
-        """Take the arrays of the cotangents (`d` of the outs, `e` of the rows, `spare` of the state) and sums, and for states in a block."""
+        """Take the arrays of the cotangents (`d` of the outs, `e` of the rows, `spare` of the state), of sums, and of states in a block."""
         self.d, self.e, self.spare, self.sums, self.states = d, e, spare, sums, states
         self.shares = [np.empty_like(sums[i]) for i in self.loops.shares]
 
