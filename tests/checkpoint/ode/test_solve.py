@@ -231,11 +231,13 @@ def test_a_compiled_function_has_compiled_steps():
         return np.stack([y[1], -w * w * y[0]])
 
     compiled = dualad.jit(slope)
-    read = lambda fun: grad(lambda w: np.sum(solve_ivp(fun, (0.0, 4.0), [1.0, 0.0], t_eval=[4.0], args=(w,), **TIGHT).y))
+    stats = Stats()
+    read = lambda fun: grad(lambda w: np.sum(solve_ivp(fun, (0.0, 4.0), [1.0, 0.0], t_eval=[4.0], args=(w,), stats=stats, **TIGHT).y))
     np.testing.assert_allclose(read(compiled)(1.9), read(slope)(1.9), rtol=1e-11)
     calls.clear()
     read(compiled)(2.1)
     assert len(calls) < 60  # those of traces, as the list changes, and the last step; several hundreds by Python
+    assert stats.peak_bytes == stats.peak_states * 2 * 8  # of both numbers, without their derivative
 
 
 @pytest.mark.parametrize("method", ["RK45", "DOP853"])

@@ -214,6 +214,22 @@ def test_what_only_its_own_loops_read_is_not_stored():
     assert "w0" in agrees(lambda x: (dear(x) * 2.0, np.roll(dear(x), 1) + 1.0), x).source
 
 
+def test_large_arrays_that_are_not_read_at_the_same_time_are_one():
+    """Also those of other shapes; an array that an output is seen in stays."""
+
+    def diffused(x, rows=8):
+        first = y = np.tanh(x + np.roll(x, 1))
+        for _ in range(6):
+            y = np.reshape(y, (rows, -1))
+            y = np.tanh(y + np.roll(y, 1, 0) + np.roll(y, 1, 1))
+            y = np.ravel(np.tanh(y + np.roll(y, 1, 0)))
+        return y + np.roll(y, 1), np.reshape(first, (rows, -1))
+
+    native = agrees(diffused, np.linspace(-1.0, 1.0, 4096))
+    stored = {name for name in native.emitted.names.values() if name[0] == "w"}
+    assert native.emitted.nests >= 13 and len(stored) == 3, stored
+
+
 def test_slabs_share_one_loop():
     """What is another expression at each position of an axis is computed together, not case by case."""
 
