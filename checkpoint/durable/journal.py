@@ -19,7 +19,7 @@ from dualad.support.costs import COMPARISON_SHARE
 
 from ..schedules import Schedule
 from ..schedules.actions import Action, Advance
-from ..schedules.cursor import Cursor, Remaining
+from ..schedules.machine import Cursor, Remaining
 from ..storage import DamagedState
 from ..storage.codec import NAMESPACE
 from ..storage.digests import described, digest

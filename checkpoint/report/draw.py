@@ -2,9 +2,8 @@
 
 from ..schedules import Schedule
 from ..schedules.actions import Advance, Load, Record, Reverse
-from ..schedules.cursor import Cursor
 from ..schedules.history import LINES, History
-from ..schedules.machine import executed
+from ..schedules.machine import Cursor, executed
 from ..schedules.schedule import check_schedule
 from ..support.checks import whole_number
 from ..support.costs import DRAWN_STEPS, PLOTTED_STEPS

@@ -9,8 +9,7 @@ from dualad.support.byte_sizes import format_bytes
 from ..support.costs import ACTION_SECONDS, BLOCK_BYTES, BLOCK_LENGTHS, COUNTED_BLOCKS, TABLE_STEPS
 from . import CTZ, Mixed, Online, Periodic, Revolve, Schedule, StoreAll, Tiered, advances, ctz
 from .actions import Advance, Record, Reverse
-from .cursor import Cursor
-from .machine import executed
+from .machine import Cursor, executed
 
 __all__ = ["SCHEDULES", "Blocks", "blocks_of"]
 

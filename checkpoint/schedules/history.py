@@ -2,8 +2,7 @@
 
 from ..support.costs import DRAWN_EVALUATIONS
 from .actions import Action, Advance, Drop, Record, Reverse, Save
-from .cursor import Cursor
-from .machine import executed
+from .machine import Cursor, executed
 from .schedule import Schedule
 
 __all__ = ["LINES", "History"]

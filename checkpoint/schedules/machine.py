@@ -1,15 +1,133 @@
-"""A machine of integers: it executes a schedule on indices instead of states, checks every action, and counts."""
+"""What the actions of a schedule mean: a machine of integers executes them on indices instead of states, checks each one, and counts."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from math import inf
 from typing import NamedTuple
 
 from ..support.checks import whole_number
 from . import Schedule
-from .actions import Action, Advance
-from .cursor import Cursor, ScheduleError
+from .actions import Action, Advance, Drop, Load, Record, Reverse, Save
 
-__all__ = ["Counts", "ScheduleError", "executed", "simulate"]
+__all__ = ["Counts", "Cursor", "Remaining", "ScheduleError", "executed", "simulate"]
+
+
+class ScheduleError(AssertionError):
+    """A schedule asked for something that cannot be done, or did not do what it has to."""
+
+
+class Cursor:
+    """The state of a schedule's execution: working state, saved and recorded sets, counts. An illegal action raises ScheduleError.
+    All steps from `next` on are reversed; `peak` counts saved and recorded states together and never exceeds `limit`."""
+
+    def __init__(self, steps: int | None, name: str = "the schedule", limit: float = inf) -> None:
+        self.steps, self.name, self.limit = steps, name, limit
+        self.saved: set[int] = set()
+        self.recorded: set[int] = set()
+        self.working: int | None = None if steps == 0 else 0
+        self.next: float = inf if steps is None else steps
+        self.previous: int | None = None  # the state before the working one, of which the driver has a copy while the length is unknown
+        self.reversing = False
+        self.saves = self.loads = self.advances = self.records = self.peak = 0
+
+    def run(self, actions: Iterable[Action]) -> None:
+        deque(self.executed(actions), maxlen=0)
+
+    def executed(self, actions: Iterable[Action]) -> Iterator[Action]:
+        """Yield actions, each of them when it is executed."""
+        saved = self.saved
+        for action in actions:
+            kind = type(action)
+            if kind is Reverse:
+                index = action[0]
+                if index != self.next - 1 or not self.reversing:
+                    raise self.illegal(action, f"steps from {self.next} on are reversed")
+                if index in self.recorded:
+                    self.recorded.remove(index)
+                elif index != self.working:
+                    raise self.elsewhere(action)
+                self.next = index
+                self.working = None
+            elif kind is Load:
+                index = action[0]
+                if index not in saved:
+                    raise self.illegal(action, "it is not saved")
+                self.working = index
+                self.loads += 1
+            elif kind is Advance:
+                start, stop = action  # type: ignore[misc]
+                if start != self.working:
+                    raise self.elsewhere(action)
+                if not start < stop < self.next:
+                    raise self.illegal(action, f"the state needed next is x_{self.next - 1}")
+                self.working = stop
+                self.advances += stop - start
+                if self.steps is None:
+                    self.previous = start
+            elif kind is Save:
+                index = action[0]
+                if index not in (self.working, self.previous):
+                    raise self.elsewhere(action)
+                if index in saved:
+                    raise self.illegal(action, "it is saved already")
+                saved.add(index)
+                self.saves += 1
+                self.count(action)
+            elif kind is Record:
+                index = action[0]
+                if index != self.working or index in self.recorded:
+                    raise self.elsewhere(action)
+                if index + 1 >= self.next:
+                    raise self.illegal(action, f"the state needed next is x_{self.next - 1}")
+                self.recorded.add(index)
+                self.records += 1
+                self.working = index + 1
+                self.count(action)
+            elif kind is Drop:
+                index = action[0]
+                if index not in saved:
+                    raise self.illegal(action, "it is not saved")
+                saved.remove(index)
+            else:
+                raise self.illegal(action, "it is not an action")
+            yield action
+
+    def count(self, action: Action) -> None:
+        resident = len(self.saved) + len(self.recorded)
+        if resident > self.limit:
+            raise self.illegal(action, f"the limit of {self.limit} saved states is reached")
+        if resident > self.peak:
+            self.peak = resident
+
+    def end_forward(self, steps: int) -> None:
+        """Go from the first sweep, of so many steps, to the reverse sweep, which begins at x_{N-1}."""
+        self.steps = self.next = steps
+        self.working = steps - 1 if steps else None
+        self.previous = None
+        self.reversing = True
+
+    def check_end(self) -> None:
+        """Raise unless every step is reversed, and nothing is left saved."""
+        if self.next or self.saved or self.recorded:
+            left = f"steps below {self.next} are not reversed" if self.next else f"{sorted(self.saved)} are left saved"
+            raise ScheduleError(f"{self.name}: at the end of {self.steps} steps, {left}")
+
+    def illegal(self, action: Action, reason: str) -> ScheduleError:
+        length = "" if self.steps is None else f", {self.steps} steps"
+        return ScheduleError(f"{self.name}{length}: {action} is not legal: {reason}")
+
+    def elsewhere(self, action: Action) -> ScheduleError:
+        state = "there is no working state" if self.working is None else f"the working state is x_{self.working}"
+        return self.illegal(action, state)
+
+
+class Remaining(NamedTuple):
+    """What is left to do of a sweep."""
+
+    actions: Iterator[Action]
+    saved: list[int]  # indices of the saved states
+    position: int | None  # index of the working state
+    left: int  # steps not yet reversed
 
 
 class Counts(NamedTuple):

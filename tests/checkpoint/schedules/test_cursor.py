@@ -12,9 +12,8 @@ from checkpoint import Stats, Sweep, draw
 from checkpoint.schedules import CTZ, Mixed, Online, Periodic, Revolve, StoreAll, Tiered
 from checkpoint.schedules.actions import Reverse, Save
 from checkpoint.schedules.blocks import evaluations
-from checkpoint.schedules.cursor import Cursor
 from checkpoint.schedules.history import History
-from checkpoint.schedules.machine import simulate
+from checkpoint.schedules.machine import Cursor, simulate
 from checkpoint.sweep import reverse
 
 slots = st.integers(1, 9)
