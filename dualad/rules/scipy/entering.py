@@ -18,9 +18,22 @@ from ..shapes import as_array
 __all__ = ["by_body", "by_partials", "named", "settled", "shortened"]
 
 
+OBJECT = np.dtype(object)
+
+
 def named(fn: Callable, name: str) -> Callable:
-    """Return a function of SciPy that dispatches on traced arguments; errors call it by its public name."""
-    dispatching = primitive(fn)
+    """Return a function of SciPy that dispatches on traced arguments, in arrays of objects, too; errors call it by its public name."""
+
+    @wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for arg in args:
+            if type(arg) is np.ndarray and arg.dtype is OBJECT:
+                packed = [as_array(x) if type(x) is np.ndarray and x.dtype is OBJECT else x for x in args]
+                if any(map(any_traced, packed)):
+                    return dispatching(*packed, **kwargs)
+        return fn(*args, **kwargs)
+
+    dispatching = primitive(call)
     dispatching.__module__, _, dispatching.__name__ = name.rpartition(".")
     return dispatching
 

@@ -129,7 +129,11 @@ def test_lists_of_traced_numbers_are_arrays():
     for fn in calls:
         listed, stacked = lambda a, fn=fn: np.sum(fn([a[0], 0.5])), lambda a, fn=fn: np.sum(fn(np.stack([a[0], 0.5])))
         assert listed(a) == stacked(a)
+        of_objects = lambda a, fn=fn: np.sum(fn(np.array([a[0], 0.5])))
         for derived in (grad, dualad.gradient):
             np.testing.assert_allclose(derived(listed)(a), derived(stacked)(a), rtol=1e-14)
+            np.testing.assert_allclose(derived(of_objects)(a), derived(listed)(a), rtol=1e-14)
+    density = lambda a: np.sum(stats.norm.logpdf([0.1, 0.2], np.array([a[0], a[1]]), 1.3))
+    np.testing.assert_allclose(grad(density)(a), grad(lambda a: np.sum(stats.norm.logpdf([0.1, 0.2], a, 1.3)))(a), rtol=1e-14)
     nested = lambda a: special.logsumexp([[a[0], 0.5], [0.2, a[1]]])
     assert dualad.jvp(nested, (a,), (a,))[0] == nested(a)
