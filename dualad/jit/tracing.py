@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable
 from contextlib import nullcontext, suppress
 from functools import partial
@@ -23,6 +24,7 @@ from ..graph.selection import Selection
 from ..graph.symbol import Symbol
 from ..graph.trace import Trace, TraceError
 from ..graph.turns import loops_in_verbs
+from ..support.callers import users, warn
 from ..support.costs import CALLED_DEPTH, KEPT_VARIANTS, WAITING_BYTES, WAITING_CALLS
 from .compiled import BACKENDS, Compiled
 from .guards import MISS
@@ -155,6 +157,12 @@ def traced_twice(jitted, call, examples, known, below):
         if first.tests and (first.loud or effect):  # calls on this path are evaluated by the plain function
             first, effect = first._replace(loud=first.loud or effect), None
             out.heard = True
+        if clocks.effect and not first.tests and (frame := users(sys._getframe(1))) is not None:
+            warn(
+                f"jit: {jitted.__name__}: {clocks.effect} while it is traced, and not in later calls, which run what was compiled: do that "
+                f"outside of it, with what it returns",
+                frame,
+            )
         effect = jitted.effect or effect
     paths = [first]
     if known is not None:

@@ -110,6 +110,7 @@ def test_no_number_is_read_from_a_text(name, verb):
 
 
 @pytest.mark.parametrize("verb", [gradient, grad, jit])
+@pytest.mark.filterwarnings("ignore:jit. .* while it is traced")
 def test_texts_are_shown(verb, capsys, caplog):
     def f(x):
         print(x, f"{x}", f"x = {x}", "{}".format(x) + "!", sep="\n")  # noqa: UP032

@@ -53,6 +53,7 @@ def test_clocks_that_stand_still_between_two_traces_are_refused(clock):
     assert sys.getprofile() is None
 
 
+@pytest.mark.filterwarnings("ignore:jit. .* while it is traced")
 def test_clocks_of_libraries_and_under_a_profiler():
     logger = logging.getLogger("a jitted function")
     seen = []
@@ -89,6 +90,7 @@ def test_clocks_of_installed_packages_are_found_in_another_second(monkeypatch, t
     assert jit(lambda x: (watches.ignored(), x + 1.0)[1])(1.0) == 2.0 and watches.NOW == [1e9 + 2.0]
 
 
+@pytest.mark.filterwarnings("ignore:jit. .* while it is traced")
 def test_threads_that_trace_at_the_same_time_leave_standard_output_as_it_was(capsys):
     before, began, second_began, first_ended = sys.stdout, Event(), Event(), Event()
 
@@ -122,6 +124,7 @@ def test_threads_that_trace_at_the_same_time_leave_standard_output_as_it_was(cap
     assert capsys.readouterr().out == "first\nfirst\nthe first ended\nsecond\nsecond\n"
 
 
+@pytest.mark.filterwarnings("ignore:jit. .* while it is traced")
 def test_what_wraps_standard_output_while_a_function_is_traced_may_stay(capsys, monkeypatch):
     class Tee:
         def __init__(self, out):
@@ -164,6 +167,7 @@ def test_a_path_that_writes_outside_does_so_as_often_as_without_jit():
     assert "evaluated by the plain function where it writes outside" in fast.explain(1.0)
 
 
+@pytest.mark.filterwarnings("ignore:jit. .* while it is traced")
 def test_functions_are_traced_where_there_is_no_standard_output(monkeypatch):
     monkeypatch.setattr(sys, "stdout", None)
     assert jit(lambda x: (print("nowhere"), x * 2.0)[1])(1.0) == 2.0

@@ -241,6 +241,7 @@ def effects(tmp_path):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("name", ["appends", "counts", "prints", "shows", "writes", "logs", "warns"])
 @pytest.mark.parametrize("every", [None, True])
+@pytest.mark.filterwarnings("ignore:jit. .* while it is traced")
 def test_a_function_that_does_more_is_not_called_again(name, every, tmp_path, capsys):
     functions, file = effects(tmp_path)
     calls = []
