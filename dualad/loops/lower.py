@@ -108,7 +108,10 @@ def by_code(operation, nodes):
         tracing.line = operation.line
         symbols = {value: tracing.input(example(value)) for value in operation.reads}
         args, kwargs = (map_values(symbols.__getitem__, part) for part in (operation.args, operation.kwargs))
-        result = (fn.plain if said is True else said)(*args, **kwargs)
+        try:
+            result = (fn.plain if said is True else said)(*args, **kwargs)
+        except TypeError as error:  # of the trace, or for an argument that is no array
+            raise NoLoopForm(str(error)) from None
         program = tracing.finish(list(result) if operation.several else [result])
     if tracing.tests:
         raise NoLoopForm("its way depends on values")

@@ -5,9 +5,11 @@ NaN comes last, as NumPy sorts; equal elements keep their order, so that `argsor
 
 from __future__ import annotations
 
+import math
+
 from ..rules.names import np
 from ..rules.shapes import select
-from ..support.costs import RANKED_ELEMENTS
+from ..support.costs import CACHE_ELEMENTS, RANKED_ELEMENTS
 from .forms import (
     LOWERINGS,
     Cumulative,
@@ -134,6 +136,17 @@ def digitize(out, x, bins, right=False):
     if edges[0] <= edges[-1]:
         return searchsorted(out, as_node(edges), x, side)
     return mapped(np.subtract, edges.size, searchsorted(out, as_node(edges[::-1]), x, side))
+
+
+@lowers
+def unravel_index(outs, indices, shape, order="C"):
+    size = math.prod(shape) if np.ndim(shape) else shape
+    if size > CACHE_ELEMENTS:
+        raise NoLoopForm("it checks bounds")
+    x = as_node(indices)
+    at = mapped(select, mapped(np.less, x, 0), size, x, out=WHOLE)  # which raises
+    tables = np.unravel_index(np.arange(size), shape, order)
+    return [indexed(as_node(table), (GatherIndex(at, identity(at.shape), size),), at.shape) for table in tables]
 
 
 def place_of(name):

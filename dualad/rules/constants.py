@@ -5,6 +5,7 @@ Functions whose results are elements of their arguments (`unique`, `intersect1d`
 
 from __future__ import annotations
 
+from ..support.costs import CACHE_ELEMENTS
 from .kinds import constant, primitive, refused
 from .names import np
 
@@ -28,6 +29,24 @@ def named(namespace, names):
     return [getattr(namespace, name) for name in names.split()]
 
 
+# --- of functions that compiled loops have -----------------------------------------------------------------------------------
+
+
+def among(element, test_elements, assume_unique=False, invert=False, *, kind=None):
+    """Return what `isin` does, by comparing all pairs of a few elements."""
+    if np.size(element) * np.size(test_elements) > CACHE_ELEMENTS:
+        raise LookupError
+    found = np.any(np.equal(np.reshape(element, (*np.shape(element), 1)), np.ravel(test_elements)), axis=-1)
+    return np.logical_not(found) if invert else found
+
+
+def all_equal(a, b):
+    """Return what `array_equiv` does of arrays of one shape."""
+    if np.shape(a) != np.shape(b):
+        raise LookupError
+    return np.all(np.equal(a, b))
+
+
 TEXT = """str_len count find rfind index rindex startswith endswith isalnum isalpha isdecimal isdigit islower isnumeric isspace
           istitle isupper _center _expandtabs _expandtabs_length _ljust _rjust _zfill _slice _replace _partition _partition_index
           _rpartition _rpartition_index _lstrip_chars _lstrip_whitespace _rstrip_chars _rstrip_whitespace _strip_chars _strip_whitespace"""
@@ -40,13 +59,15 @@ constant(evaluate, called="its result is no array of numbers")
 constant(stopped)
 constant(*named(np, "isneginf isposinf fix"), elementwise=True)
 constant(*named(np, "around"), elementwise=True, lower="rounded")
-constant(np.array_equiv, called="it compares whole arrays")
+constant(np.array_equiv, called="it compares whole arrays", inlined=all_equal)
 constant(*named(np, "argwhere flatnonzero"), data_shaped=True)
-constant(*named(np, "nanargmax nanargmin lexsort isin in1d"), called="it searches or sorts")
+constant(*named(np, "nanargmax nanargmin lexsort in1d"), called="it searches or sorts")
+constant(np.isin, called="it searches or sorts", inlined=among)
 constant(np.digitize, lower="digitize")
 constant(*named(np, "diag_indices_from tril_indices_from triu_indices_from common_type einsum_path"), metadata=True)
 constant(np.min_scalar_type, called="its result is no array of numbers")
-constant(np.unravel_index, np.ravel_multi_index, called="it checks bounds")
+constant(np.unravel_index, lower="unravel_index")
+constant(np.ravel_multi_index, called="it checks bounds")
 
 refused("what is read from a file again is a constant. Save plain values: dualad.primal(x)",
         *named(np, "save savez savez_compressed savetxt"))

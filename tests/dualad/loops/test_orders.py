@@ -174,3 +174,18 @@ def test_what_is_between_has_numpys_bits(f, arguments, backend):
     for seed in range(60):
         given = arguments(np.random.default_rng(seed))
         np.testing.assert_array_equal(compiled(*given), f(*given))
+
+
+def test_places_of_several_axes_are_in_the_loops():
+    f = jit(lambda x, shape: np.unravel_index(np.argmax(x), shape), static_argnames="shape")
+    at, isin = jit(lambda i: np.unravel_index(i, (2, 3), order="F")), jit(lambda i: np.isin(i, [1, 4, 7], invert=True))
+    for x in (TABLE[:6], -TABLE[:6]):
+        for shape in (6, (3, 2)):
+            np.testing.assert_array_equal(f(x, shape), np.unravel_index(np.argmax(x), shape))
+    for i in (np.array([[5, 0], [1, 4]]), np.array([[2, 2], [3, 1]])):
+        np.testing.assert_array_equal(at(i), np.unravel_index(i, (2, 3), order="F"))
+        np.testing.assert_array_equal(isin(i), np.isin(i, [1, 4, 7], invert=True))
+    for wrong in (i + 3, -i):
+        with pytest.raises(ValueError, match="is out of bounds for array with size 6"):
+            at(wrong)
+    assert not any("called" in explained for explained in (f.explain(x, shape), at.explain(i), isin.explain(i)))
