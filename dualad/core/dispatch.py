@@ -86,7 +86,10 @@ def apply(fn, args, kwargs):
             return row.complex_body(*args, **kwargs) if top is None else top._restate(fn, row.complex_body, args, kwargs)
         return fn(*args, **kwargs) if top is None else top._constant(row, args, kwargs)
     if isinstance(row, Refused):
-        raise TypeError(f"{row.name} has no derivative: {row.reason}")
+        top = highest((*args, *kwargs.values())) if type(fn) is np.ufunc else None
+        if top is not None and top.level.abstract:  # in a program it is a value
+            return top._below(fn, args, kwargs)
+        raise row.error()
     if row is None and late_row(fn) is not None:  # of a package that the user imported since
         return apply(fn, args, kwargs)
     raise TypeError(

@@ -69,7 +69,7 @@ def called_ufunc(fn, args, kwargs) -> InnerLoop:
     try:
         if row.inner is not None:
             return row.inner(*args, **kwargs)
-        if type(fn) is np.ufunc and row.elementwise and not kwargs:
+        if type(fn) is np.ufunc and (row.elementwise or row.kind == "refused") and not kwargs:
             return InnerLoop(name_of(fn), args)
     except TypeError:
         pass

@@ -384,11 +384,13 @@ def get(out, x, index):
 
 @lowers
 def take(out, x, indices, axis=None, into=None, mode="raise"):
-    if mode != "raise":
-        raise NoLoopForm("its indices wrap")
     if axis is None or not x.ndim:
         x, axis = reshaped(x, (x.size,)), 0
     indices = indices if issubclass(type(indices), Node | int) else np.asarray(indices)
+    count = x.shape[axis]
+    if mode != "raise":
+        indices = indices if isinstance(indices, Node) else as_node(np.asarray(indices))
+        indices = mapped(np.remainder, indices, count) if mode == "wrap" else mapped(np.minimum, mapped(np.maximum, indices, 0), count - 1)
     return get(out, x, (*(slice(None),) * (axis % x.ndim), indices))
 
 

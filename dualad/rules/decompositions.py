@@ -23,7 +23,7 @@ from .names import np
 
 __all__ = ["adjoint", "conj", "eigenvalues", "hermitian_svd", "singular_values", "svd_factors", "triangle"]
 
-SVD_RESULT, EIG_RESULT = type(np.linalg.svd(np.zeros((1, 1)))), type(np.linalg.eig(np.zeros((1, 1))))
+SVD_RESULT = type(np.linalg.svd(np.zeros((1, 1))))
 
 
 # --- what the decompositions share ------------------------------------------------------------------------------------------
@@ -467,7 +467,7 @@ constant(null_basis, inlined=null_basis_by_reflections)
 composite(np.linalg.cholesky, cholesky, with_numpy_value=True)
 composite(np.linalg.eigh,     lambda a, UPLO="L": eigh_factors(triangle(a, UPLO.upper() == "U"), UPLO), with_numpy_value=True)
 composite(np.linalg.eigvalsh, lambda a, UPLO="L": eigenvalues(triangle(a, UPLO.upper() == "U"), UPLO), with_numpy_value=True)
-composite(np.linalg.eig,      lambda a: EIG_RESULT(*eig(a)), with_numpy_value=True)
+composite(np.linalg.eig,      lambda a: type(np.linalg.eig(np.zeros((1, 1))))(*eig(a)), with_numpy_value=True)
 composite(np.linalg.eigvals,  lambda a: general_eigenvalues(a, *eigen(a)), with_numpy_value=True)
 composite(np.linalg.svd,      svd, with_numpy_value=True)
 composite(np.linalg.qr,       qr, with_numpy_value=True)

@@ -196,6 +196,9 @@ class Refused(Row):
         super().__init__(fn, **options)
         self.reason = reason
 
+    def error(self):
+        return TypeError(f"{self.name} has no derivative: {self.reason}")
+
 
 class Constant(Row):
     """Zero derivative, or a result that is no number: evaluated one level down."""

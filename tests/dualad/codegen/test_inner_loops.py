@@ -207,6 +207,22 @@ def test_derivatives_that_are_functions_of_our_own(name):
     assert "called" not in gradient.explain(x)
 
 
+def test_functions_without_a_derivative_have_values():
+    special = pytest.importorskip("scipy.special", reason="SciPy (the extra `scipy`) is not installed")
+    x = np.array([0.3, 0.7])
+    compiled = check(lambda x: special.smirnovi(3, x), x)
+    for derivative in (
+        grad(lambda x: np.sum(compiled(x))),
+        jit(grad(lambda x: special.smirnovi(3, x[0]))),
+        lambda x: jvp(compiled, (x,), (x,)),
+    ):
+        with pytest.raises(TypeError, match=r"scipy\.special\.smirnovi has no derivative: it has none in closed form"):
+            derivative(x)
+    step = lambda k, x: 0.5 * x + special.elliprc(1.0, x)  # its slope is of such functions
+    loss = lambda step: lambda x: np.sum(chain(step, x, steps=4))
+    close(grad(loss(jit(step)))(x), grad(loss(step))(x))
+
+
 def test_the_determinant_of_a_singular_matrix_has_a_gradient():
     a = GENERAL.copy()
     a[1] = a[0]

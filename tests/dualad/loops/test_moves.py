@@ -70,6 +70,10 @@ FUNCTIONS = {
     "windows along an axis of NumPy's": lambda x: sliding_window_view(x, 3, axis=np.int64(0)) * 2.0,
     "windows along one axis twice": lambda x: sliding_window_view(x, (3, 2), axis=(0, 0)),
     "median filter": lambda x: np.median(sliding_window_view(x, 5), axis=-1),
+    "take, wrapped": lambda x: (
+        np.take(x, (x * 30.0).astype(int), mode="wrap") * np.take(x.reshape(4, 5), places(x[:3]) - 9, 1, mode="wrap")[0, 0]
+    ),
+    "take, clipped": lambda x: np.take(x, (x * 30.0).astype(int), mode="clip") + np.take(x, [31, -2], mode="clip")[1],
     "add.at": added,
     "bincount": lambda x: np.bincount(places(x), x, minlength=BINS),
     "bincount without weights": lambda x: np.bincount(places(x), minlength=BINS) * np.sum(x),
