@@ -89,7 +89,7 @@ def apply(fn, args, kwargs):
         top = highest((*args, *kwargs.values())) if type(fn) is np.ufunc else None
         if top is not None and top.level.abstract:  # in a program it is a value
             return top._below(fn, args, kwargs)
-        raise row.error()
+        raise TypeError(row.refusal)
     if row is None and late_row(fn) is not None:  # of a package that the user imported since
         return apply(fn, args, kwargs)
     raise TypeError(

@@ -108,7 +108,7 @@ def pull(operation, gs, held, active, adjoints, nan_safe):
     """Add the shares of an operation's arguments in cotangents of its results to their adjoints."""
     row = ROWS.get(operation.fn)
     if isinstance(row, Refused) and any(value in active for value in operation.reads):
-        raise row.error()
+        raise TypeError(row.refusal)
     if not isinstance(row, Differentiable):
         return
     args = [held[arg] if type(arg) is Value else arg for arg in with_values(operation.args, held)]

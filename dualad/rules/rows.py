@@ -194,10 +194,7 @@ class Refused(Row):
 
     def __init__(self, fn, reason: str, **options):
         super().__init__(fn, **options)
-        self.reason = reason
-
-    def error(self):
-        return TypeError(f"{self.name} has no derivative: {self.reason}")
+        self.refusal = f"{self.name} has no derivative: {reason}"
 
 
 class Constant(Row):
