@@ -73,13 +73,16 @@ def changes_of_space(space: dict[str, Any]) -> Iterator[Change]:
                     yield from changed(value, key, part)
         else:
             functions += [function for function in functions_of(value) if function.__globals__ is space]
-            yield from changed(space, name, value)
+            if kind is not FunctionType or value.__globals__ is not space:
+                yield from changed(space, name, value)
     for function in functions:
         yield from changes_of_function(function)
-    for name, kind in BUILTINS.items():
-        uses = {use_of(name, function.__code__) for function in functions}
-        if name not in space and True in uses and False not in uses:
-            yield Change(space, name, ABSENT, kind)
+    used, exact = set[str](), set[str]()
+    for uses, refusing in (uses_of(function.__code__) for function in functions):
+        used |= uses
+        exact |= refusing
+    for name in used - exact - space.keys():
+        yield Change(space, name, ABSENT, BUILTINS[name])
 
 
 def changed(owner: Any, key: str, value: Any) -> Iterator[Change]:
@@ -128,14 +131,18 @@ def changes_of_function(function: FunctionType) -> Iterator[Change]:
 
 
 @cache
-def use_of(name: str, code: CodeType) -> bool | None:
-    """Return whether all uses of a builtin in a function's code allow for a stand-in, None where there are none.
-
-    ``type(x) is float`` does not: no other type is float.
-    """
-    inner = [used for part in code.co_consts if isinstance(part, CodeType) and (used := use_of(name, part)) is not None]
-    if name in code.co_names:
+def uses_of(code: CodeType) -> tuple[set[str], set[str]]:
+    """Return the builtins that a function's code uses, and those among them for which nothing can stand: ``type(x) is float``."""
+    used, exact = set(), set()
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            inner = uses_of(part)
+            used |= inner[0]
+            exact |= inner[1]
+    if names := BUILTINS.keys() & set(code.co_names):
         for step, after in pairwise(dis.get_instructions(code)):
-            if step.argval == name and "GLOBAL" in step.opname:
-                inner.append(after.opname != "IS_OP")
-    return all(inner) if inner else None
+            if step.argval in names and "GLOBAL" in step.opname:
+                used.add(step.argval)
+                if after.opname == "IS_OP":
+                    exact.add(step.argval)
+    return used, exact

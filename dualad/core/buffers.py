@@ -117,7 +117,7 @@ class Buffer(np.ndarray):
         """Return a view; one as an array of NumPy is a buffer, too, which sees what is written, and is seen."""
         kinds = [kwargs.pop("type", np.ndarray), *args]
         if stands(self) and any(issubclass(kind, np.ndarray) and kind is not np.ndarray for kind in kinds if type(kind) is type):
-            return value_of(self).view  # which raises
+            return value_of(self).view(*kinds)  # which raises
         return super().view(*(kind for kind in kinds if kind is not np.ndarray), **kwargs)
 
     def __imatmul__(self, other: Any) -> Any:  # type: ignore[misc]

@@ -14,7 +14,7 @@ from ..rules.kinds import COMPARISONS, OPERATORS, ROWS, SYMBOLS
 from ..rules.sparse import is_sparse
 from ..support.callers import searches
 from .conversions import comes_from_a_loop, defers, lift_of, lost, refuse_search, refuse_tie
-from .traced import Traced
+from .traced import Traced, example_of
 
 __all__ = []
 
@@ -38,8 +38,8 @@ def operand(x):
 
 #: attributes of ndarray that show its memory, or a value written from it
 MEMORY = (
-    "__dlpack__", "__dlpack_device__", "base", "byteswap", "ctypes", "data", "dump", "dumps", "flags", "getfield", "resize", "setfield",
-    "setflags", "strides", "tobytes", "tofile", "view",
+    "__dlpack__", "__dlpack_device__", "base", "byteswap", "ctypes", "data", "dump", "dumps", "getfield", "resize", "setfield",
+    "setflags", "strides", "tobytes", "tofile",
 )  # fmt: skip
 REAL = {float, int, np.float64, np.ndarray}
 
@@ -138,6 +138,8 @@ def define_operators():
         setattr(Traced, name, without_memory(name))
     kind: Any = Traced
     kind.__dir__ = lambda self: sorted({*dir(type(self))} - {*MEMORY})
+    kind.view = view
+    kind.flags = property(flags)
     kind.as_integer_ratio = as_integer_ratio
     kind.to_device = to_device
     kind.__array_namespace__ = array_namespace
@@ -147,13 +149,28 @@ def define_operators():
 def without_memory(name):
     """Return the property that stands for an attribute of ndarray that shows its memory."""
 
-    def refuse(self):
-        raise AttributeError(
-            f"a traced {type(self).__name__} has no {name!r}: it is a value and its derivative, not one block of memory. "
-            f"dualad.primal(x).{name} is that of the value; x[...] is a view, and x.astype(dtype) has another dtype"
-        )
+    return property(lambda self: no_memory(self, name))
 
-    return property(refuse)
+
+def no_memory(x, name):
+    """Raise for an attribute of ndarray that shows its memory."""
+    raise AttributeError(
+        f"a traced {type(x).__name__} has no {name!r}: it is a value and its derivative, not one block of memory. "
+        f"dualad.primal(x).{name} is that of the value; x[...] is a view, and x.astype(dtype) has another dtype"
+    )
+
+
+def view(self, *args, **kwargs):
+    """Return a view; one of another dtype, or as a subclass of ndarray, is refused."""
+    if all(kind is np.ndarray or np.dtype(kind) == self.dtype for kind in (*args, *kwargs.values())):
+        return self[...]
+    return no_memory(self, "view")
+
+
+def flags(self):
+    """Return how the value lies in memory."""
+    value = example_of(self)
+    return value.view().flags if type(value) is np.ndarray else no_memory(self, "flags")
 
 
 def as_integer_ratio(self):
