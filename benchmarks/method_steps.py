@@ -1,10 +1,10 @@
-"""Steps of numerical methods as textbooks write them: reconstructions, sweeps, collisions, searches along a line, embedded errors."""
+"""Steps of numerical methods as textbooks write them: reconstructions, sweeps, collisions, line searches, embedded errors, ranks."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .step_programs import POWERS, SUMS, Program, numbers
+from .step_programs import KERNELS, POWERS, SUMS, Program, numbers
 
 __all__ = ["METHODS"]
 
@@ -177,6 +177,72 @@ def fehlberg(k, state, mu):
     return t, y, h
 
 
+# --- indices, ranks, tables -----------------------------------------------------------------------------------------------------
+
+
+def ranked(k, x, pace):
+    """Numbers that move towards their ranks."""
+    ranks = np.empty(len(x))
+    ranks[np.argsort(x)] = np.linspace(0.0, 1.0, len(x))
+    return x + 0.02 * pace * (ranks - x)
+
+
+def equalised(k, x, pace):
+    """Grey values, equalised by their histogram."""
+    counts, edges = np.histogram(x, bins=8, range=(0.0, 2.0))
+    shares = np.cumsum(counts) / len(x)
+    return x + 0.02 * pace * (np.interp(x, edges[1:], shares) - x)
+
+
+def hottest(k, T, pace):
+    """A plate that is cooled where it is hottest."""
+    i, j = np.unravel_index(np.argmax(T), T.shape)
+    T = T + 0.05 * (np.roll(T, 1, 0) + np.roll(T, 1, 1) - 2.0 * T) + 0.01 * (1.0 - T)
+    T[i, j] -= 0.2 * pace * T[i, j]
+    return T
+
+
+def shortest_paths(k, D, pace):
+    """Floyd & Warshall: a node a step, while the lengths of the edges change."""
+    i = k % len(D)
+    return np.minimum(D, D[:, i : i + 1] + D[i : i + 1, :]) + 0.01 * pace * np.cos(D)
+
+
+RAIN = np.cos(0.3 * np.arange(300.0)) ** 8
+SEASONS = {0: 0.1, 1: 0.4, 2: 0.8, 3: 0.3}
+
+
+def reservoirs(k, level, leak):
+    """Reservoirs in a row, fed by what it rained in three days; the demand is that of the season."""
+    out = leak * level * SEASONS[k // 8 % 4]
+    level = level - 0.1 * out
+    level[1:] += 0.1 * out[:-1]
+    level[0] += 0.05 * np.mean(RAIN[k : k + 3])
+    return level
+
+
+POINTS = numbers(10, 2, seed=9)
+
+
+def nearest_means(k, centres, pace):
+    """Centres that move towards the means of the points that are nearest to them."""
+    label = np.argmin(np.linalg.norm(POINTS[:, None] - centres, axis=-1), axis=1)
+    means = [POINTS[label == j].mean(axis=0) if (label == j).any() else centre for j, centre in enumerate(centres)]
+    return centres + 0.1 * pace * (np.array(means) - centres)
+
+
+def resampled(k, state, spread):
+    """A particle filter, which draws its particles anew when few of them weigh."""
+    x, w = state
+    x = 0.95 * x + 0.05 * np.sin(x + k)
+    w = w * np.exp(-0.5 * ((x - 0.4) / spread) ** 2)
+    w = w / np.sum(w)
+    if 1.0 / np.sum(w**2) < 8.0:
+        i = np.searchsorted(np.cumsum(w), (np.arange(16) + 0.5) / 16)
+        x, w = x[np.minimum(i, 15)], np.full(16, 1.0 / 16)
+    return x, w
+
+
 # --- all of them ----------------------------------------------------------------------------------------------------------------
 
 DISCS = np.array([[0.0, 0.1], [0.5, 0.2], [1.0, 0.1], [0.3, 0.7]])
@@ -193,5 +259,12 @@ METHODS = {
     "attitude": Program(attitude, (np.array([1.0, 0.0, 0.0, 0.0]), np.array([0.1, 2.0, 0.2])), (1.1,), last_bits=SUMS),
     "line search": Program(line_search, numbers(8), (0.1,), last_bits=SUMS),
     "BDF2 with Newton": Program(backward_differences, (AT_REST, AT_REST.copy()), (1.0,), last_bits=SUMS),
+    "ranks": Program(ranked, numbers(16), (0.2,)),
+    "histogram, equalised": Program(equalised, numbers(16), (0.2,)),
+    "hottest cell": Program(hottest, numbers(4, 4), (0.3,)),
+    "shortest paths": Program(shortest_paths, 5.0 * numbers(6, 6), (0.1,), last_bits=KERNELS),
+    "reservoirs": Program(reservoirs, numbers(6), (0.2,)),
+    "nearest means": Program(nearest_means, numbers(3, 2), (1.0,), last_bits=SUMS),
+    "particle filter": Program(resampled, (numbers(16), np.ones(16) / 16), (0.3,), last_bits=SUMS),
     "Runge-Kutta-Fehlberg": Program(fehlberg, (0.0, AT_REST, 0.1), (1.0,), last_bits=POWERS),
 }
