@@ -52,7 +52,7 @@ def worth_storing(times: float, cost: float, outside: bool = False) -> bool:
 
     What is computed `outside` of innermost loops, one number at a time, takes several times as long as in a loop of its own.
     """
-    return cost > LONG_FUNCTION or (times - 1) * cost > 20 or (outside and cost > 10)
+    return cost > LONG_FUNCTION // 2 or (times - 1) * cost > 20 or (outside and cost > 10)
 
 
 @dataclass(eq=False)
@@ -142,7 +142,7 @@ def straight(node, cost):
     if isinstance(node.form, Reduce) and terms(node) > UNROLLED_ELEMENTS:
         return False
     alone = not node.shape and not isinstance(node.form, Reduce)  # a number, whose code is there once anyway
-    return alone or node.size * cost[node] <= LONG_FUNCTION
+    return alone or node.size * cost[node] <= LONG_FUNCTION // 2
 
 
 def roots_of(order, outputs):

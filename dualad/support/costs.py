@@ -74,11 +74,11 @@ CODE_CACHE_BYTES = 256_000_000
 CODE_CACHE_SURVEYS = 16
 #: seconds after which nobody goes on writing a file
 ABANDONED_FILE_SECONDS = 3600.0
-#: expressions of a function, beyond which it is cut into pieces of a quarter of so many, as emission takes time in proportion to the
-#: square (the gradient of 300 array operations: 58 s and 378 MB off, 14 s and 183 MB; of 3000 scalar ones: emission 1.8 s in pieces of
-#: 2000, 0.3). Lines of LLVM code that the copies of a kernel may take, else they share a function (the same gradient: 18 s off, 14; it runs
-#: as long). Operations of a small array that is straight code, and of an expression that is not stored: code grows with each place where it
-#: is read
+#: expressions of a function, beyond which it is cut into pieces of a quarter of so many, as emission takes time in proportion to the square
+#: (the gradient of 300 array operations: 58 s and 378 MB off, 14 s and 183 MB; of 3000 scalar ones: emission 1.8 s in pieces of 2000, 0.3).
+#: Lines of LLVM code that the copies of a kernel may take, else they share a function (the same gradient: 18 s off, 14; it runs as long).
+#: Half as many operations are those of a small array that is straight code, and of an expression that is not stored: code grows with each
+#: place where it is read
 LONG_FUNCTION = 2000
 #: branches and loops in each other, of which the innermost are a function that is called: what is copied to its caller takes LLVM more than
 #: in proportion to its depth (40 branches in each other: 27 s off, 0.5). Three functions deep are the branches of tests of one known
@@ -91,8 +91,8 @@ LONG_CODE_BYTES = 1 << 20
 # --- loop nests -----------------------------------------------------------------------------------------------------------------------
 
 #: elements (256 kB of floats) that stay in a core's cache from one nest to the next; of a block of a nest in blocks, of slabs that go
-#: together, of each eighth of the members side by side, and of arrays that are compared as `bytes`, not word by word (8 kB: 0.9 us, 3.3 by
-#: words; 128 kB: 7.7 and 5.9)
+#: together; larger arrays to work in share memory (the gradient of turbulence at 256 x 256: 6.1 ms a step off, 5.2); of each eighth of the
+#: members side by side, and of arrays that are compared as `bytes`, not word by word (8 kB: 0.9 us, 3.3 by words; 128 kB: 7.7 and 5.9)
 CACHE_ELEMENTS = 1 << 15
 #: blocks of a nest at most; bits depend on them, not on the number of threads. Rows of members of which a copy is made where the last one
 #: is not full (10^6 + 1 products: 4.3 ms if all were, 1.9)
