@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
+from .alike import united
 from .frame import is_taken
-from .nodes import ArrayType, Assign, Call, Do, Function, Load, Module, Room, Statement, Store, Table, Var, number
+from .nodes import ArrayType, Assign, For, ForRows, Function, Load, Module, Room, Statement, Store, Table, Var, number
 from .values import arithmetic_dtype
 from .walk import names, walked
 
@@ -21,8 +22,9 @@ __all__ = ["cut"]
 def cut(module: Module, longest: int) -> Module:
     """Return a module in which functions of more expressions and statements than `longest` call pieces of about a quarter of that."""
     parts: list[Function | Table] = []
+    tables = {part.name: part for part in module.parts if isinstance(part, Table)}
     for part in module.parts:
-        parts += pieces(part, longest) if isinstance(part, Function) else [part]
+        parts += pieces(part, longest, tables) if isinstance(part, Function) else [part]
     return Module(tuple(parts))
 
 
@@ -49,19 +51,23 @@ class Piece:
                 self.sets.update(target.name for target in targets(node))
 
 
-def pieces(function: Function, longest: int) -> list[Function]:
-    """Return the pieces of a function and the one that calls them; the function alone where it is short, or cannot be cut."""
+def pieces(function: Function, longest: int, tables: Mapping[str, Table]) -> list[Function]:
+    """Return the pieces of a function and the one that calls them; the function alone where it is short, or cannot be cut.
+
+    A loop ends a piece, so that those that are alike become one, unless what it has set is read further on.
+    """
     if sum(1 for statement in function.body for _ in walked(statement)) <= longest:
         return [function]
     frame = {statement.targets[0].name: statement for statement in function.body if is_taken(statement)}
     lengths = {name: sum(1 for _ in walked(statement)) for name, statement in frame.items()}
-    parts = [Piece(lengths)]
-    for statement in function.body:
+    parts, ended = [Piece(lengths)], False
+    for statement, ends in zip(function.body, ends_in(function.body), strict=True):
         if is_taken(statement):
             continue
-        if parts[-1].length > longest // 4:
+        if ended or parts[-1].length > longest // 4:
             parts.append(Piece(lengths))
         parts[-1].add(statement)
+        ended = ends
     if len(parts) == 1 or not is_steady(function, parts) or any(name in part.sets for part in parts for name in frame):
         return [function]
 
@@ -87,7 +93,6 @@ def pieces(function: Function, longest: int) -> list[Function]:
         homes.update((name, Load(home, (number(k),))) for k, name in enumerate(alike))
 
     made: list[Function] = []
-    calls: list[Statement] = []
     for k, part in enumerate(parts):
         read = [Assign((across[name],), (homes[name],)) for name in part.mentions if name in homes and first[name] < k]
         stored = [Store(homes[name].array, homes[name].index, across[name]) for name in part.sets if name in homes and k < last[name]]
@@ -95,8 +100,27 @@ def pieces(function: Function, longest: int) -> list[Function]:
         mentions = names(body)
         given = tuple(var for var in (*function.parameters, *(room.target for room in rooms)) if var.name in mentions)
         made.append(Function(f"{function.name}_{k}", given, body))
-        calls.append(Do(Call(made[-1].name, given, None)))
+    made, calls = united(made, tables)
     return [*made, Function(function.name, function.parameters, (*rooms, *calls), inlined=function.inlined)]
+
+
+def ends_in(body: tuple[Statement, ...]) -> list[bool]:
+    """Return for each statement whether it is a loop that sets no variable which is read further on before it is set again."""
+    needed: set[str] = set()
+    found = []
+    for statement in reversed(body):
+        found.append(isinstance(statement, For | ForRows) and needed.isdisjoint(set_in(statement)))
+        if isinstance(statement, Assign):
+            needed.difference_update(target.name for target in statement.targets)
+            needed |= names(statement.values)
+        else:
+            needed |= names(statement)
+    return found[::-1]
+
+
+def set_in(statement: Statement) -> set[str]:
+    """Return the variables that a loop sets."""
+    return {target.name for node in walked(statement) if isinstance(node, Assign) for target in node.targets}
 
 
 def taken(frame: dict[str, Assign], piece: Piece) -> list[Assign]:
@@ -106,7 +130,9 @@ def taken(frame: dict[str, Assign], piece: Piece) -> list[Assign]:
 
 def is_steady(function: Function, parts: list[Piece]) -> bool:
     """Return whether no parameter changes, and no array that several pieces mention: it is set once, at positions that are set once."""
-    sets = sum((part.sets for part in parts), Counter())
+    sets: Counter[str] = Counter()
+    for part in parts:
+        sets.update(part.sets)
     fixed: set[str] = set()
     for statement in function.body:
         if isinstance(statement, Room) or (is_view(statement) and all(sets[name] <= 1 for name in names(statement))):

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from .nodes import Assign, Expression, Statement, Var
 
-__all__ = ["accumulates", "names", "walked"]
+__all__ = ["CHILDREN", "accumulates", "names", "walked"]
 
 
 def names(node: Any) -> set[str]:
