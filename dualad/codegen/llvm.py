@@ -80,6 +80,8 @@ class Writer:
         self.lines: list[str] = []
         self.slots: list[str] = []
         self.variables: dict[tuple, str] = {}
+        self.once: set[str] = set()  # variables that are set at one place, which is on the way to all that read them
+        self.values: dict[str, Array | Number] = {}  # theirs
         self.count = 0
         self.loops = False
         self.shares = False  # nests with a team of threads
@@ -113,6 +115,9 @@ class Writer:
 
     def assign(self, name, value):
         """Set the variable of a name and of the type of a value."""
+        if name in self.once:
+            self.values[name] = value
+            return
         array = isinstance(value, Array)
         key, kind, text = (name, value.type), "ptr" if array else value.type, value.pointer if array else value.text
         if key not in self.variables:
@@ -122,6 +127,8 @@ class Writer:
 
     def variable(self, name, kind):
         """Return a variable of an array's type, or of a dtype."""
+        if name in self.once:
+            return self.values[name]
         if isinstance(kind, ArrayType):
             return Array(kind, self.let(f"load ptr, ptr {self.variables[name, kind]}"))
         dtype = arithmetic_dtype(kind)

@@ -15,7 +15,7 @@ from typing import Any
 from ..ir.cut import cut
 from ..ir.nodes import ArrayType, Assign, Cast, Const, Expression, Function, Module, Op, Return, Table, Var
 from ..ir.values import PART, Value, arithmetic_dtype, common, unwrapped
-from ..ir.walk import accumulates
+from ..ir.walk import accumulates, set_by
 from ..support.costs import LONG_FUNCTION
 from ..support.ufunc_loops import INVALID, address_of, symbol_of
 from . import kernels, scalars
@@ -230,6 +230,9 @@ class Translation(Writer):
         self.lane: dict[str, Number] = {}  # the last bits of the indices of loops that go in groups
         self.known: dict[int, Any] = {}  # the values of expressions of the statement
         self.given, self.kinds = ["ptr %status"], ["ptr"]
+        sets = Counter(parameter.name for parameter in function.parameters)
+        sets.update(set_by(function.body))
+        self.once = {name for name, count in sets.items() if count == 1}
         for parameter in function.parameters:
             array = isinstance(parameter.type, ArrayType)
             text = f"%{parameter.name}"

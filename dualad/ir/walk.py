@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any, get_args
 
-from .nodes import Assign, Expression, Statement, Var
+from .nodes import Assign, Expression, For, ForRows, If, Room, Statement, Var
 
-__all__ = ["CHILDREN", "accumulates", "names", "walked"]
+__all__ = ["CHILDREN", "accumulates", "names", "set_by", "walked"]
 
 
 def names(node: Any) -> set[str]:
@@ -22,6 +22,24 @@ def accumulates(statement: Statement) -> bool:
         target.name in names(value) and target.dtype.startswith("float")
         for target, value in zip(statement.targets, statement.values, strict=True)
     )
+
+
+def set_by(statements: tuple[Statement, ...]) -> Iterator[str]:
+    """Yield the name of each variable that statements set, at each place."""
+    for statement in statements:
+        match statement:
+            case Assign():
+                yield from (target.name for target in statement.targets)
+            case Room():
+                yield statement.target.name
+            case For():
+                yield statement.index.name
+                yield from set_by(statement.body)
+            case ForRows():
+                yield statement.row.name
+                yield from set_by(statement.body)
+            case If():
+                yield from set_by(statement.then + statement.otherwise)
 
 
 def walked(node: Any) -> Iterator[Expression | Statement]:

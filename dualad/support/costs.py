@@ -86,7 +86,7 @@ LONG_FUNCTION = 2000
 CALLED_DEPTH = 8
 #: bytes of LLVM code that is optimised less (the gradient of 300 array operations: 12.3 s off, 9.8, and optimised in 2.9 s where loops
 #: are unrolled, 2.0 where not; it runs as long) and emitted less (the gradient of a sum of 3000 numbers: emission 2.7 s off, 1.2)
-LONG_CODE_BYTES = 1 << 20
+LONG_CODE_BYTES = 1 << 19
 
 # --- loop nests -----------------------------------------------------------------------------------------------------------------------
 

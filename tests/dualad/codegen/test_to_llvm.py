@@ -396,6 +396,16 @@ def test_pieces_frames_and_shared_kernels_give_the_same_bits(name, monkeypatch):
             np.testing.assert_array_equal(x, y)
 
 
+@pytest.mark.parametrize("name", ["wave", "lorenz", "in_slices_vjp"])
+def test_memory_is_for_variables_that_are_set_at_several_places(name):
+    emitted = compile_llvm(SOURCES[name]).emitted
+    for title in emitted.functions.values():
+        text = code(emitted.module, title)[1].partition("@slots_")[0]
+        for function in text.split("\ndefine "):
+            for slot in re.findall(r"(%\S+) = alloca (?!\[)", function):
+                assert len(re.findall(rf"store .*, ptr {re.escape(slot)}$", function, re.M)) > 1
+
+
 def test_loops_call_shared_kernels_of_vectors(monkeypatch):
     monkeypatch.setattr(to_llvm, "LONG_FUNCTION", 100)
     text = str(optimised(code(compile_llvm(SOURCES["wave"]).emitted.module, "part0")[1]))
