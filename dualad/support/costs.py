@@ -7,8 +7,9 @@ Imported by name where it is used; this file imports nothing. ``python -m benchm
 
 # --- arrays ---------------------------------------------------------------------------------------------------------------------------
 
-#: bytes: smaller arrays are copied, folded into programs and held by machine code; larger ones are dropped early, and stand for each
-#: other as examples while a program is traced (a gradient that holds 400 numbers: 57 us off, 50 us)
+#: bytes: smaller arrays are copied, folded into programs and held by machine code; larger ones are dropped early, and stand for each other
+#: as examples while a program is traced (a gradient that holds 400 numbers: 57 us off, 50 us); larger ones to work in share memory (the
+#: gradient of turbulence at 256 x 256: 6.1 ms a step off, 5.2)
 SMALL_ARRAY_BYTES = 4096
 #: bytes of an array that is watched in a memory map, or in an object of an installed class; of the directions of a compiled chunk: all in
 #: one, not code for each
@@ -91,9 +92,8 @@ LONG_CODE_BYTES = 1 << 19
 # --- loop nests -----------------------------------------------------------------------------------------------------------------------
 
 #: elements (256 kB of floats) that stay in a core's cache from one nest to the next; of a block of a nest in blocks, of slabs that go
-#: together; arrays to work in of an eighth as many share memory (the gradient of turbulence at 256 x 256: 6.1 ms a step off, 5.2; at 64 x
-#: 64 the same); of each eighth of the members side by side, and of arrays that are compared as `bytes`, not word by word (8 kB: 0.9 us, 3.3
-#: by words; 128 kB: 7.7 and 5.9)
+#: together; of each eighth of the members side by side, and of arrays that are compared as `bytes`, not word by word (8 kB: 0.9 us, 3.3 by
+#: words; 128 kB: 7.7 and 5.9)
 CACHE_ELEMENTS = 1 << 15
 #: blocks of a nest at most; bits depend on them, not on the number of threads. Rows of members of which a copy is made where the last one
 #: is not full (10^6 + 1 products: 4.3 ms if all were, 1.9)
