@@ -12,7 +12,7 @@ from scipy import ndimage as sn
 
 from ..constants import stopped
 from ..indexing import getitem
-from ..kinds import is_complex, linear, ndim_of, shape_of
+from ..kinds import any_traced, is_complex, linear, ndim_of, shape_of
 from .convolutions import cut, filtered, whole
 from .entering import by_body, named
 
@@ -78,6 +78,8 @@ def convolve(input, weights, mode="reflect", cval=0.0, origin=0, *, axes=None):
 
 def gaussian_filter1d(input, sigma, axis=-1, order=0, mode="reflect", cval=0.0, truncate=4.0, *, radius=None):
     """The weights are the filter's answer to an impulse."""
+    if any_traced(sigma):
+        raise TypeError("scipy.ndimage: a Gaussian filter has no derivative with respect to 'sigma': pass a plain number (dualad.primal)")
     reach = int(truncate * float(sigma) + 0.5) if radius is None else radius
     impulse = np.zeros(2 * reach + 1)
     impulse[reach] = 1.0

@@ -70,6 +70,7 @@ def test_unknown_arguments_are_refused_by_name():
         (lambda x: FUNCTIONS["uniform_filter1d"](x, 3, -1, out), "scipy.ndimage.uniform_filter1d has no derivative with .*output"),
         (lambda x: FUNCTIONS["median_filter"](x, footprint=np.ones((2, 2))), "scipy.ndimage.median_filter .*footprint=: give size="),
         (lambda x: FUNCTIONS["maximum_filter"](x, footprint=np.ones((2, 2))), "scipy.ndimage.maximum_filter .*footprint=: give size="),
+        (lambda x: FUNCTIONS["gaussian_filter"](M, x[0, 0] + 9.0), "a Gaussian filter has no derivative with respect to 'sigma'"),
         (lambda x: FUNCTIONS["zoom"](x, 2.0, grid_mode=True, mode="grid-wrap"), "scipy.ndimage.zoom has no derivative with .*grid_mode"),
     ]
     check_refused(M, cases)
