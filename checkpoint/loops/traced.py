@@ -118,10 +118,12 @@ class Turn:
                 body, count = program_of(paths)
                 note(met, given)
                 if count > KEPT_VARIANTS:
-                    raise TraceError(
+                    error = TraceError(
                         f"jit: {where_in(paths[-1].tests[-1].line)}the steps of a chain take more than {KEPT_VARIANTS} paths: choose with "
                         f"np.where, or call the chain outside of jit, chain(jit(step), ...), whose steps are then made one by one"
                     )
+                    error.many = True
+                    raise error
                 turn = compile_python(body).call
                 continue
             x = [as_kind(np.asarray(leaf), value.kind) for leaf, value in zip(made[: len(x)], body.inputs[1:], strict=False)]

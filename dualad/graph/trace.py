@@ -44,6 +44,8 @@ class TraceError(TypeError):
     indexed = False
     #: a value was looked at, after a test
     looked = False
+    #: it takes more paths than are compiled
+    many = False
 
 
 class Files(dict):

@@ -186,6 +186,7 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
         self.effect: str | None = None  # that was seen when the plain function was called
         self.began = self.spent = 0.0  # when the first trace was, and the time of comparisons
         self.entries: OrderedDict[object, Entry] = OrderedDict()
+        self.plain: set[object] = set()  # the keys of calls that the plain function evaluates
         self.guards: tuple = ()  # of the programs made last
         self.flat_guards: tuple = ()
         self.methods: WeakKeyDictionary = WeakKeyDictionary()
@@ -211,6 +212,8 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
             call = Call(self, args, kwargs)
             if call.abstract:
                 return self.f(*args, **kwargs)
+            if call.key in self.plain:
+                return self.plainly(args, kwargs)
             try:
                 entry = self.first_entry(call, args, kwargs)
                 found = entry.result(entry.compiled(*call.leaves))
@@ -234,6 +237,12 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
                 if entry is not None and entry.deep:
                     self.on_error(entry, call)
                 return in_plain_code(self.f, args, kwargs, error)
+            except TraceError as error:
+                if not error.many:
+                    raise
+                self.plain.add(call.key)
+                self.warn(error)
+                return self.plainly(args, kwargs)
             if not (call.traced or entry.checks.always or entry.compiled.waits):
                 self.guard(entry, call, args, kwargs)
         except Exception as error:
@@ -409,6 +418,7 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
     def cache_clear(self):
         """Forget all programs."""
         self.entries.clear()
+        self.plain.clear()
         self.guards = self.flat_guards = ()
 
     def program(self, *args, **kwargs):

@@ -114,3 +114,23 @@ def test_what_raises_in_a_turn_and_a_predicate_that_never_comes_true():
     assert never(4.0) == 4.0 * 1.1 * 1.1 * 1.1
     with pytest.raises(RuntimeError, match="still not true after max_steps=9 steps"):
         never(0.01)
+
+
+def halved(k, x):
+    low, high = 0.0, 3.0
+    for _ in range(8):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if middle * middle > 1.0 + x[0] * x[0] else (middle, high)
+    return 0.5 * x + 0.1 * np.sin(x[::-1] * (low + high) * x[1]) + 0.05 * k
+
+
+def test_steps_on_more_paths_than_are_compiled_are_those_of_the_plain_function_with_one_warning():
+    f = lambda x: np.sum(chain(halved, x, steps=40) ** 2)
+    fast, slope = jit(f), jit(grad(f))
+    line = halved.__code__.co_firstlineno + 4
+    for compiled, plain in ((fast, f), (slope, grad(f))):
+        with pytest.warns(UserWarning, match=rf"test_traced_branches.py, line {line}: the steps of a chain take more than 16 paths"):
+            assert bits(compiled(X)) == bits(plain(X))
+        assert bits(compiled(-X)) == bits(plain(-X)) and compiled.traces == 1
+    fast.cache_clear()
+    assert bits(fast(X)) == bits(f(X)) and fast.traces == 2
