@@ -4,12 +4,12 @@
         hydroeval iapws lmfit magpylib metpy mibian navpy numdifftools numpy-financial numpy-groupies psychrolib pvlib pyabel pyhf \
         pykalman pymap3d pymoo pyportfolioopt pyquaternion pyxsteam quantecon refet ruptures scikit-fuzzy scikit-learn scipy sgp4 \
         similaritymeasures skyfield splines squaternion statsmodels sympy thermo transforms3d trimesh uncertainties
-    pip install ambiance aotools ase astral blackscholes bruges coloraide colorspacious dust-extinction emcee geomdl geopy haversine HydroErr \
-        ikpy miepython nelson-siegel-svensson nvector padasip peakutils permetrics POT ppigrf properscoring pyloudnorm pyromat pyrr pysolar \
-        pytransform3d rowan scikit-rf scikit-spatial seawater svgpathtools thermofeel tmm utm vector vg
-    pip install --no-deps allantools calfem-python circle-fit euclid3 findiff frechetdist geomag geometer hsluv lsq-ellipse meteocalc nurbspy \
-        opfunu pyciede2000 pygeodesy pylorentz pymannkendall pyorbital pysabr scikit-commpy scikit-kinematics soerp spatialmath-python \
-        spectres sunposition trianglesolver wellpathpy
+    pip install ambiance aotools ase astral blackscholes bruges coloraide colorspacious dust-extinction emcee geomdl geopy haversine \
+        HydroErr ikpy miepython nelson-siegel-svensson nvector padasip peakutils permetrics POT ppigrf properscoring pyloudnorm pyromat \
+        pyrr pysolar pytransform3d rowan scikit-rf scikit-spatial seawater svgpathtools thermofeel tmm utm vector vg
+    pip install --no-deps allantools calfem-python circle-fit euclid3 findiff frechetdist geomag geometer hsluv lsq-ellipse meteocalc \
+        nurbspy opfunu pyciede2000 pygeodesy pylorentz pymannkendall pyorbital pysabr scikit-commpy scikit-kinematics soerp \
+        spatialmath-python spectres sunposition trianglesolver wellpathpy
     python -m benchmarks.other_code [package ...] [--details]
 
 A line of the list, `other_code.txt`, is a call as a user writes it. Each float in it is an input, and so is each array of floats
