@@ -22,22 +22,25 @@ def united(functions: Sequence[Function], tables: Mapping[str, Table]) -> tuple[
     An operand, or an element's place, that is another constant in some functions of a kind becomes a parameter. Straight code, most of
     which may be constants, stays as it is.
     """
-    forms = [Form(function, tables) for function in functions]
-    kinds: dict[Any, list[int]] = {}
-    for k, (form, function) in enumerate(zip(forms, functions, strict=True)):
-        loops = any(isinstance(statement, For | ForRows) for statement in function.body)
-        kinds.setdefault(form.key if loops else k, []).append(k)
-    made: list[Function] = []
+    kinds: dict[Any, list[tuple[int, Function, Form]]] = {}
     calls: dict[int, Do] = {}
+    made: list[Function] = []
+    for k, function in enumerate(functions):
+        if any(isinstance(statement, For | ForRows) for statement in function.body):
+            form = Form(function, tables)
+            kinds.setdefault(form.key, []).append((k, function, form))
+        else:
+            made.append(function)
+            calls[k] = Do(Call(function.name, function.parameters, None))
     for alike in kinds.values():
-        first, function = forms[alike[0]], functions[alike[0]]
-        columns = list(zip(*(forms[k].constants for k in alike), strict=True))
-        varying = [k for k, column in enumerate(columns) if len({repr(constant.value) for constant in column}) > 1]
-        numbers = {id(columns[k][0]): Var(f"number{k}", columns[k][0].dtype) for k in varying}
+        _, function, first = alike[0]
+        columns = list(zip(*(form.constants for *_, form in alike), strict=True))
+        varying = [n for n, column in enumerate(columns) if len({repr(constant.value) for constant in column}) > 1]
+        numbers = {id(columns[n][0]): Var(f"number{n}", columns[n][0].dtype) for n in varying}
         made.append(replace(function, parameters=(*function.parameters, *numbers.values()), body=put(function.body, numbers)))
-        for place, k in enumerate(alike):
-            own = {forms[k].names[var.name]: var for var in functions[k].parameters}
-            arrays = [own[first.names[var.name]] for var in function.parameters]
+        for place, (k, own, form) in enumerate(alike):
+            given = {form.names[var.name]: var for var in own.parameters}
+            arrays = [given[first.names[var.name]] for var in function.parameters]
             calls[k] = Do(Call(function.name, (*arrays, *(columns[n][place] for n in varying)), None))
     return made, [calls[k] for k in range(len(functions))]
 
