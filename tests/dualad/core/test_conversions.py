@@ -467,7 +467,7 @@ def test_containers_that_know_better_go_first(differentiate):
 def test_no_public_attribute_hands_out_a_plain_number():
     """Other packages take x.value, x.magnitude, ... for the number of a container: a silent zero."""
     own = {"primal", "payload", "tangent", "node", "level", "alias"}
-    about = {"shape", "ndim", "size", "dtype", "itemsize", "nbytes", "device", "of_python"}
+    about = {"shape", "ndim", "size", "dtype", "itemsize", "nbytes", "device", "of_python", "flags"}
     ducks = ["value", "values", "m", "magnitude", "data", "base", "n", "nominal_value", "numpy", "to_numpy", "get", "detach", "array"]
     ducks += ["__array_interface__", "__array_struct__", "__cuda_array_interface__", "__dlpack__", "__buffer__", "__jax_array__"]
 
