@@ -102,18 +102,16 @@ def only_python_scalars(args):
 def scalar_kinds(args):
     """Tell of inputs whether they are Python numbers only, and whether values of shape () yield to the dtype of arrays (NEP 50).
 
-    They do where no input is a float64 array or NumPy scalar.
+    They do where an input is a Python number, and none a float64 array or NumPy scalar.
     """
     for arg in args:
         if type(arg) is np.ndarray and arg.dtype is FLOAT:
             return False, False
     python_scalars = only_python_scalars(args)
-    return python_scalars, python_scalars or not any(
-        getattr(leaf, "dtype", WEAK).char in "dDgGbhilqpBHILQP" for leaf in optree.tree_leaves(args)
-    )
-
-
-WEAK = np.dtype(np.float32)
+    if python_scalars:
+        return True, True
+    kinds = {leaf.dtype.char if hasattr(leaf, "dtype") else None for leaf in optree.tree_leaves(args)}
+    return False, None in kinds and kinds.isdisjoint("dDgGbhilqpBHILQP")
 
 
 def made_own(results, given):

@@ -55,6 +55,24 @@ def test_python_numbers_are_weak():
         np.testing.assert_array_equal(value, f(0.1))
 
 
+WIDER = {
+    "element times sum": lambda x: x[0] * np.sum(x * np.ones(3)),
+    "array times mean": lambda x: x * np.mean(x * np.ones(3)),
+    "element times array": lambda x: (x * np.ones(3))[0] * x,
+    "constant times element": lambda x: 2.0 * x[0] * x,
+}
+
+
+@pytest.mark.parametrize("f", WIDER.values(), ids=WIDER)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_numbers_computed_of_narrow_arrays_are_strong(f, dtype):
+    x = np.array([0.3, 0.7, 0.9], dtype)
+    plain = f(x)
+    for value in (jvp(f, (x,), (np.ones(3, dtype),))[0], vjp(f, x)[0], jvp(lambda x: jvp(f, (x,), (x,))[0], (x,), (x,))[0]):
+        assert value.dtype == plain.dtype
+        np.testing.assert_array_equal(value, plain)
+
+
 def test_the_tangent_of_a_number_has_its_precision():
     t = together(lambda x: (x[0] * 3000.0) * np.array([0.1, 300.0], np.float16), X)
     np.testing.assert_allclose(t, 3000.0 * np.array([0.1, 300.0], np.float16).astype(float), rtol=1e-15)
