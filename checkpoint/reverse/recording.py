@@ -105,7 +105,7 @@ class Recording:
     ) -> None:
         self.where = where
         self.aux: Any = None
-        self.leaves, self.structure = flatten_arguments(primals, where, None)
+        self.leaves, self.structure = flatten_arguments(primals, where, None, empty=True)
         self.python_scalars, weak = scalar_kinds(primals)
         if INSTEAD:
             f = instead_of(f, self.leaves)

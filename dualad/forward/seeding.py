@@ -42,13 +42,14 @@ __all__ = [
 ]
 
 
-def flatten_input(tree, where, what=None):
+def flatten_input(tree, where, what=None, empty=False):
     """Return the differentiable leaves of an input (ints promoted) and the structure; raise for a leaf that is not numeric, by its path.
 
-    `what` is the name of the tree, or of a tuple of arguments a tuple of their names.
+    `what` is the name of the tree, or of a tuple of arguments a tuple of their names. An input without numbers is taken where `empty`
+    says so, but None: the argument of a call that forgot one.
     """
     leaves, structure = optree.tree_flatten(pack_leaf(tree))
-    if leaves and inexact(leaves):
+    if inexact(leaves) and (leaves or (empty and None not in tree)):
         return leaves, structure
     if what is None:
         what = ["the argument"] if len(tree) == 1 else [f"argument {i} of those differentiated" for i in range(len(tree))]
@@ -66,9 +67,9 @@ def indexed(path):
 LEAF = optree.tree_structure(0.0)  # type: ignore[arg-type]
 
 
-def flatten_arguments(args, where, what):
+def flatten_arguments(args, where, what, empty=False):
     """Return the leaves and the structure of a tuple of arguments; floats and float arrays, traced ones too, take a short way."""
-    return (list(args), len(args)) if inexact(args) else flatten_input(args, where, what)
+    return (list(args), len(args)) if inexact(args) else flatten_input(args, where, what, empty)
 
 
 def inexact(leaves):

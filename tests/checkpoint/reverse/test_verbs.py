@@ -115,6 +115,15 @@ def test_inputs_that_are_no_numbers(bad):
         grad(lambda x: x)(bad)
 
 
+def test_an_empty_container_has_an_empty_gradient():
+    for empty in ([], (), {}, {"weights": [], "biases": ()}):
+        assert grad(lambda parameters, x: np.sum(x**2))(empty, X) == empty
+        value, gradients = value_and_grad(lambda parameters, x: x**2, argnums=(0, 1))(empty, 3.0)
+        assert (value, gradients) == (9.0, (empty, 6.0))
+    with pytest.raises(TypeError, match="grad: the argument is None, which holds no number"):
+        grad(lambda x: 1.0)(None)
+
+
 def test_cotangents_of_the_wrong_kind():
     _, pullback = vjp(lambda x: {"y": x * 2}, np.ones(3))
     with pytest.raises(TypeError, match="structure"):
