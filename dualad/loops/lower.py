@@ -218,7 +218,7 @@ def lowered(operation, nodes):
 
 #: arguments of rules that say axes, lengths and places, in numbers that are known
 NUMBERS = {
-    "axes", "axis", "count", "ddof", "decimals", "k", "options", "pad_width", "reps", "rest", "shape", "shift", "size", "window_shape",
+    "axes", "axis", "count", "ddof", "decimals", "k", "options", "pad_width", "reps", "rest", "shape", "size", "window_shape",
 }  # fmt: skip
 
 

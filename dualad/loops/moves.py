@@ -40,7 +40,7 @@ from .forms import (  # fmt: skip
     taken,
 )
 
-__all__ = ["as_node", "known", "placed", "position", "reshaped", "view", "viewed", "window"]
+__all__ = ["as_node", "known", "placed", "position", "positions_along", "reshaped", "view", "viewed", "window"]
 
 
 # --- moving elements -----------------------------------------------------------------------------------------------------------------
@@ -112,10 +112,13 @@ def copy(out, x, order="K", subok=False):
 def roll(out, x, shift, axis=None):
     if axis is None:
         return reshaped(roll(out, reshaped(x, (x.size,)), shift, 0), x.shape)
-    shifts, axes = np.broadcast_arrays(np.atleast_1d(shift), np.atleast_1d(axis))
-    for s, a in zip(shifts.tolist(), axes.tolist(), strict=True):
-        a %= x.ndim
-        x = taken(x, a, np.roll(np.arange(x.shape[a]), s))
+    shift = known(shift) if isinstance(shift, Node) and shift.shape else shift
+    shifts, axes = np.broadcast_arrays(np.array(shift, object, ndmin=1), np.atleast_1d(axis))
+    for s, a in zip(shifts.tolist(), (axes % x.ndim).tolist(), strict=True):
+        n = x.shape[a]
+        computed = isinstance(s, Node) and not isinstance(s.form, Fill)
+        places = mapped(np.remainder, mapped(np.subtract, position(0, (n,)), s), n) if computed else np.roll(np.arange(n), known(s))
+        x = indexed(x, [positions_along(places, n, k, (n,)) if k == a else at for k, at in enumerate(identity(x.shape))], x.shape)
     return x
 
 

@@ -6,6 +6,7 @@ import math
 
 from ..rules.names import np
 from ..rules.shapes import select
+from ..rules.ufunc_methods import segments
 from ..support.costs import LANES, LIBRARY_PRODUCTS
 from .elimination import regular
 from .forms import (
@@ -18,6 +19,7 @@ from .forms import (
     Node,
     NoLoopForm,
     Reduce,
+    Scatter,
     along,
     broadcast,
     converted,
@@ -27,8 +29,9 @@ from .forms import (
     lowers,
     mapped,
     parts_of,
+    taken,
 )
-from .moves import as_node, placed, position, reshaped
+from .moves import as_node, known, placed, position, positions_along, reshaped
 
 __all__ = ["product", "reduced"]
 
@@ -76,6 +79,20 @@ def accumulated(name, fn, neutral):
 
 LOWERINGS["sum"] = accumulated("sum", np.add, 0)
 LOWERINGS["prod"] = accumulated("product", np.multiply, 1)
+
+
+@lowers
+def add_reduceat(out, x, indices, axis=0, dtype=None):
+    starts, axis, x = known(indices), axis % x.ndim, converted(x, out.dtype)
+    first, parts = taken(x, axis, starts), [range(a + 1, b) for a, b in segments(starts, x.shape[axis])]
+    if not any(parts):
+        return first
+    rest = taken(x, axis, np.concatenate(parts).astype(int))
+    turns = np.repeat(np.arange(len(parts)), list(map(len, parts)))
+    maps = list(identity(rest.shape))
+    maps[axis] = positions_along(turns, len(parts), axis, rest.shape[axis : axis + 1])
+    zeros = fill(out.dtype.type(-0.0), out.shape, out.dtype)
+    return mapped(np.add, first, Node(Scatter(zeros, rest, tuple(maps), True), out.shape, out.dtype))
 
 
 def extremum(name, fn):

@@ -47,6 +47,16 @@ def all_equal(a, b):
     return np.all(np.equal(a, b))
 
 
+def sorted_by(keys, axis=-1):
+    """Return what `lexsort` does, by one key after the other."""
+    first, *others = keys
+    order = np.argsort(first, axis=axis, kind="stable")
+    for key in others:
+        places = np.argsort(np.take_along_axis(key, order, axis), axis=axis, kind="stable")
+        order = np.take_along_axis(order, places, axis)
+    return order
+
+
 TEXT = """str_len count find rfind index rindex startswith endswith isalnum isalpha isdecimal isdigit islower isnumeric isspace
           istitle isupper _center _expandtabs _expandtabs_length _ljust _rjust _zfill _slice _replace _partition _partition_index
           _rpartition _rpartition_index _lstrip_chars _lstrip_whitespace _rstrip_chars _rstrip_whitespace _strip_chars _strip_whitespace"""
@@ -61,7 +71,8 @@ constant(*named(np, "isneginf isposinf fix"), elementwise=True)
 constant(*named(np, "around"), elementwise=True, lower="rounded")
 constant(np.array_equiv, called="it compares whole arrays", inlined=all_equal)
 constant(*named(np, "argwhere flatnonzero"), data_shaped=True)
-constant(*named(np, "nanargmax nanargmin lexsort in1d"), called="it searches or sorts")
+constant(*named(np, "nanargmax nanargmin in1d"), called="it searches or sorts")
+constant(np.lexsort, called="it searches or sorts", inlined=sorted_by)
 constant(np.isin, called="it searches or sorts", inlined=among)
 constant(np.digitize, lower="digitize")
 constant(*named(np, "diag_indices_from tril_indices_from triu_indices_from common_type einsum_path"), metadata=True)

@@ -16,7 +16,7 @@ from .indexing import abstract, scatter
 from .kinds import ROWS, Elementwise, constant, linear, primitive
 from .writing import at
 
-__all__ = ["METHODS", "method"]
+__all__ = ["METHODS", "method", "segments"]
 
 NO = np._NoValue
 
@@ -133,7 +133,7 @@ def add_reduceat_transpose(g, x, indices, axis=0, dtype=None):
 
 # fmt: off
 constant(leader, lower="leader")
-linear(add_reduceat, add_reduceat_transpose, batch=axis_form, called="the library does it faster than a loop")
+linear(add_reduceat, add_reduceat_transpose, batch=axis_form, lower="add_reduceat")
 
 METHODS = {
     (np.add,      "reduce"): np.sum,

@@ -110,13 +110,11 @@ def at(ufunc):
         if ufunc in (np.add, np.subtract) and np.ndim(position):
             x[...] = added(x, b[0] if ufunc is np.add else -b[0], index)
             return
-        if is_traced(index):
-            raise TypeError(
-                f"numpy.{ufunc.__name__}.at: the positions are traced, and it is not known which of them repeat: use numpy.add.at or "
-                f"numpy.subtract.at, or call it outside of jit"
-            )
         flat = np.ravel(position)
         b = tuple(np.ravel(np.broadcast_to(v, np.shape(position))) for v in b)
+        if is_traced(index):
+            x[...] = np.reshape(changed_at(ufunc, np.ravel(x), flat, b), x.shape)
+            return
         for turn in turns(flat):
             where = np.unravel_index(flat[turn], x.shape)
             x[where] = ufunc(x[where], *(v[turn] for v in b))
@@ -144,13 +142,27 @@ def added_transpose(i, g, x, b, index):
     return g if i == 0 else getitem(g, index)
 
 
+def changed_at(ufunc, x, flat, b):
+    """Return what ``ufunc.at`` makes of a vector at traced positions: how often one of them repeats is known to a path of the function."""
+    rank, turn = repetitions(flat), 0
+    while np.any(rank == turn):
+        longer = np.concatenate([x, x[:1]])
+        longer[np.where(rank == turn, flat, x.size)] = ufunc(x[flat], *b)  # what has another turn is written behind the end
+        x, turn = longer[:-1], turn + 1
+    return x
+
+
 def turns(flat):
     """Return, for each repetition, the places in `flat` where a position stands for the first, second, ... time."""
-    order = np.argsort(flat, kind="stable")
-    fresh = np.concatenate([[True], np.diff(flat[order]) != 0]) if flat.size else np.zeros(0, bool)
-    rank = np.empty(flat.size, int)
-    rank[order] = np.arange(flat.size) - np.maximum.accumulate(np.where(fresh, np.arange(flat.size), 0))
+    rank = repetitions(flat)
     return [np.flatnonzero(rank == k) for k in range(int(rank.max(initial=-1)) + 1)]
+
+
+def repetitions(flat):
+    """Return how often each position stands in `flat` before."""
+    order, numbers = np.argsort(flat, kind="stable"), np.arange(flat.size)
+    fresh = np.concatenate([numbers[:1] == 0, np.diff(flat[order]) != 0])
+    return (numbers - np.maximum.accumulate(np.where(fresh, numbers, 0)))[np.argsort(order, kind="stable")]
 
 
 # --- the table --------------------------------------------------------------------------------------------------------------

@@ -29,6 +29,11 @@ def added(x):
     return f
 
 
+def rolled(x):
+    y = np.roll(np.roll(x.reshape(4, 5), places(x[1]) - 9, 1), (places(x[2]), -1), axis=(0, -1))
+    return np.roll(y, places(x[3])) + np.roll(y, np.int64(2), 0)
+
+
 def written(x):
     y = x * 1.0
     y.reshape(4, 5)[1:3, ::-1].T[...] *= 2.0
@@ -75,6 +80,7 @@ FUNCTIONS = {
     ),
     "take, clipped": lambda x: np.take(x, (x * 30.0).astype(int), mode="clip") + np.take(x, [31, -2], mode="clip")[1],
     "add.at": added,
+    "rolls by computed shifts": rolled,
     "bincount": lambda x: np.bincount(places(x), x, minlength=BINS),
     "bincount without weights": lambda x: np.bincount(places(x), minlength=BINS) * np.sum(x),
     "a cloud in a cell": lambda x: (

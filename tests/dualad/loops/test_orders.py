@@ -27,6 +27,8 @@ FUNCTIONS = {
     "argsort all": (lambda x: np.argsort(x, axis=None), lambda x: np.argsort(x, axis=None, kind="stable")),
     "argmax": (np.argmax, np.argmax),
     "argmin of the last axis": (lambda x: np.argmin(x, -1, keepdims=True), lambda x: np.argmin(x, -1, keepdims=True)),
+    "lexsort": (lambda x: np.lexsort((x, np.sign(x))), lambda x: np.lexsort((x, np.sign(x)))),
+    "lexsort of rows": (lambda x: np.lexsort(np.atleast_2d(x), 0), lambda x: np.lexsort(np.atleast_2d(x), 0)),
     "searchsorted": (lambda x: np.searchsorted(EDGES, x), lambda x: np.searchsorted(EDGES, x)),
     "searchsorted on the right": (lambda x: np.searchsorted(EDGES, x, "right"), lambda x: np.searchsorted(EDGES, x, "right")),
     "searchsorted in itself": (

@@ -26,6 +26,9 @@ FUNCTIONS = {
     "complex": lambda x: np.real(np.convolve(x + 1j * np.cos(x), WEIGHTS * 1j)),
     "cumsum along the first axis": lambda x: np.cumsum(x.reshape(4, 5), axis=0),
     "cumprod along the last but one": lambda x: np.cumprod(x.reshape(2, 5, 2), axis=-2),
+    "sums of segments": lambda x: np.add.reduceat(x, [0, 4, 4, 11, 2]),
+    "sums of segments of columns": lambda x: np.add.reduceat(x.reshape(5, 2, 2), np.array([1, 0, 4]), axis=-3),
+    "segments of one": lambda x: np.add.reduceat(x, np.arange(20), dtype=np.float64),
     "cumsum of all": lambda x: np.cumsum(x.reshape(4, 5)),
 }
 functions = pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)

@@ -108,5 +108,13 @@ def test_traced_positions_are_compiled(ufunc):
         grad(lambda v: np.add.at(np.zeros(3), index, v))(v)
     counts = jit(lambda index: at(ufunc, np.zeros(3), index, 1.0))
     np.testing.assert_array_equal(counts(index), [sign, 2.0 * sign, 0.0])
-    with pytest.raises(TypeError, match=r"numpy\.multiply\.at: the positions are traced, .*use numpy\.add\.at"):
-        jit(lambda x, index, v: at(np.multiply, x, index, v))(x, index, v)
+
+
+@pytest.mark.parametrize("ufunc", [np.multiply, np.maximum])
+def test_traced_positions_of_other_ufuncs_are_compiled(ufunc):
+    x, index, v = np.array([1.0, 2.0, -3.0]), np.array([0, 1, 1]), np.array([1.5, 0.2, 3.0])
+    total = lambda x, index, v: np.sum(at(ufunc, x, index, v) ** 2)
+    compiled, slopes = jit(lambda x, index, v: at(ufunc, x, index, v)), jit(grad(total, argnums=(0, 2)))
+    for places in (index, np.array([2, -3, 1]), np.array([2, 2, -1])):
+        np.testing.assert_array_equal(compiled(x, places, v), at(ufunc, x, places, v))
+        np.testing.assert_allclose(slopes(x, places, v), grad(total, argnums=(0, 2))(x, places, v), rtol=1e-15)
