@@ -45,7 +45,7 @@ def all_at_once(
     from scipy import integrate
 
     wanted = frozenset({"end"} if whole else ())
-    search = Search(lambda shape: compiled(source, method, shape, options["vectorized"], wanted, as_trial), options["args"] or (), between)
+    search = Search(lambda shape: compiled(source, method, shape, options["vectorized"], as_trial, wanted), options["args"] or (), between)
     try:
         result = integrate.solve_ivp(fun, span, y0, method=at_once(solver), search=search, **options)
     except NotCompiled:

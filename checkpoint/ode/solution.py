@@ -172,7 +172,7 @@ class Solution:
         """Return the step of a chain; of a compiled function the same one again, which is compiled once."""
         if self.source is None:
             return as_step(self.fun, self.method, wanted, known)
-        return compiled(self.source, self.method, np.shape(self.y0), self.vectorized, wanted)
+        return compiled(self.source, self.method, np.shape(self.y0), self.vectorized, as_step, wanted)
 
     # --- events -------------------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Hashable, Sequence, Set
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -50,8 +50,8 @@ def accepted(
     times: list[float] = []
     states: list[tuple[np.ndarray, np.ndarray]] = []
     args = options["args"] or ()
-    explicit = isinstance(method, RungeKutta)
-    keep = keep and explicit and not isinstance(source, Jit)
+    staged = isinstance(method, RungeKutta)
+    keep = keep and staged and not isinstance(source, Jit)
 
     class Noted(solver):  # type: ignore[misc]
         f: Any
@@ -60,9 +60,9 @@ def accepted(
             super().__init__(*given, **kwargs)
             times.append(self.t)
             own = solver._step_impl
-            if isinstance(source, Jit) and explicit and "rk_step" in own.__code__.co_names:
+            if isinstance(source, Jit) and staged and "rk_step" in own.__code__.co_names:
                 self.f = np.array(np.broadcast_to(self.f, self.y.shape))  # of one equation a number may be given
-                self.stages = compiled(source, method, self.y.shape, self.vectorized, frozenset(), as_stages)
+                self.stages = compiled(source, method, self.y.shape, self.vectorized, as_stages)
                 self._step_impl = FunctionType(own.__code__, {**own.__globals__, "rk_step": self.rk_step}).__get__(self)
 
         def rk_step(self, fun: Any, t: Any, y: Any, f: Any, h: Any, A: Any, B: Any, C: Any, K: Any) -> tuple:
@@ -122,7 +122,7 @@ def as_step(fun: Callable, method: Method, wanted: Set[str], known: Sequence[tup
     return step
 
 
-def as_stages(fun: Callable, method: Method, wanted: Set[str]) -> Callable:
+def as_stages(fun: Callable, method: Method) -> Callable:
     """Return the function of a step that gives what SciPy's solvers keep of it: the state behind it, and all stages."""
 
     def stages(t: Any, h: Any, y: Any, f: Any, *args: Any) -> tuple:
@@ -132,12 +132,12 @@ def as_stages(fun: Callable, method: Method, wanted: Set[str]) -> Callable:
     return stages
 
 
-def compiled(source: Jit, method: Any, shape: tuple, vectorized: bool, wanted: frozenset[str], make: Callable = as_step) -> Callable:
-    """Return the step that is made of a compiled right-hand side, compiled, the same one for the same arguments."""
+def compiled(source: Jit, method: Any, shape: tuple, vectorized: bool, make: Callable, *options: Hashable) -> Callable:
+    """Return what ``make(fun, method, *options)`` makes of a compiled right-hand side, compiled, the same one for the same arguments."""
     known, method = known_steps.setdefault(source, {}), explicit(method.solver, by_term)
-    key = make, type(method), method.C.tobytes(), shape, vectorized, wanted
+    key = make, method, shape, vectorized, options
     if key not in known:
-        known[key] = jit(make(vector_valued(weakref.proxy(source), shape, vectorized), method, wanted))
+        known[key] = jit(make(vector_valued(weakref.proxy(source), shape, vectorized), method, *options))
     return known[key]
 
 
