@@ -144,11 +144,13 @@ def added_transpose(i, g, x, b, index):
 
 def changed_at(ufunc, x, flat, b):
     """Return what ``ufunc.at`` makes of a vector at traced positions: how often one of them repeats is known to a path of the function."""
-    rank, turn = repetitions(flat), 0
-    while np.any(rank == turn):
+    rank = repetitions(flat)
+    for turn in range(flat.size):
+        if turn and not np.any(rank == turn):  # of one position nothing is asked
+            break
         longer = np.concatenate([x, x[:1]])
         longer[np.where(rank == turn, flat, x.size)] = ufunc(x[flat], *b)  # what has another turn is written behind the end
-        x, turn = longer[:-1], turn + 1
+        x = longer[:-1]
     return x
 
 
