@@ -61,7 +61,9 @@ def traced_loop(spec: StepSpec, loop: Loop) -> Any:
     turn = Turn(spec, moving, until)
     try:
         body, turns = turn.taken(steps, max_steps)
-    except TraceError:  # arrays outside may be indexed by k, or be constants of the trace around this one
+    except TraceError as error:  # arrays outside may be indexed by k, or be constants of the trace around this one
+        if error.many:
+            raise
         turn.prepared = with_symbols
         body, turns = turn.taken(steps, max_steps)
     count, rows = len(spec.state), len(spec.inputs)
