@@ -136,7 +136,7 @@ class Recomputed(Entry):
 
     def constants(self) -> list[Any]:
         """Return the leaves of the arguments for an evaluation that f may write into; those that are active become variables."""
-        return [value if i in self.active else own(value) for i, value in enumerate(self.values)]
+        return [own(value) if node is None else value for value, node in zip(self.values, self.nodes, strict=True)]
 
     def results(self, leaves: Sequence[Any]) -> list[Any]:
         """Evaluate f again, for variables; return its results with the arguments that it wrote into. Other results raise."""
