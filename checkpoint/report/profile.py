@@ -20,8 +20,9 @@ from ..schedules import Schedule
 from ..storage import Memory, Storage
 from ..storage.states import canonical, copy_state, nbytes
 from ..storage.storage import check_storage
+from ..sweep.player import Pull, Recorder, Step
 from ..sweep.stats import Stats
-from ..sweep.sweep import Pull, Recorder, Step, Sweep
+from ..sweep.sweep import Sweep
 from .compare import Measured, Tradeoff, compared, measured_costs
 
 __all__ = ["profile"]

@@ -13,7 +13,7 @@ from ..support.checks import check_until, flags, whole_number
 from .player import Player, Pull, Recorder, RowRestorers, Step, Until
 from .stats import Stats, filled_stats
 
-__all__ = ["Pull", "Recorder", "Result", "RowRestorers", "Step", "Sweep", "Until", "check_saved", "reverse"]
+__all__ = ["Result", "Sweep", "check_saved", "reverse"]
 
 
 class Result(NamedTuple):
