@@ -7,8 +7,6 @@ these are circles of one size. The Jacobian of a space by the chromaticities, ta
 (`dualad.adapt`), carries the ellipses over, and says which circles of the space are which ellipses here. Needs colour-science.
 """
 
-from __future__ import annotations
-
 import argparse
 
 import colour
@@ -58,29 +56,6 @@ def predicted(space):
     return np.exp(np.mean(np.log(radii(space)))) * np.swapaxes(np.linalg.inv(roots), 1, 2)
 
 
-def plot(path):
-    """Draw the measured ellipses and the predicted ones, ten times as large, in each colour's own colour."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    colours, ellipses = measured()
-    shades = np.clip(colour.XYZ_to_sRGB(colour.xyY_to_XYZ(colours)), 0.0, 1.0)
-    circle = np.array([np.cos(angles := np.linspace(0.0, 2.0 * np.pi, 100)), np.sin(angles)])
-    horseshoe = colour.XYZ_to_xy(colour.MSDS_CMFS["CIE 1931 2 Degree Standard Observer"].values)
-    figure, panels = plt.subplots(1, 2, figsize=(8.4, 4.6), sharex=True, sharey=True, layout="constrained")
-    for axes, name in zip(panels, ("CIE Lab", "CAM16-UCS"), strict=True):
-        axes.fill(*horseshoe.T, fill=False, color="0.6", lw=0.8)
-        for place, shade, seen, told in zip(colours[:, :2], shades, ellipses, predicted(SPACES[name]), strict=True):
-            axes.fill(*(place[:, None] + ENLARGED * seen @ circle), color=shade)
-            axes.plot(*(place[:, None] + ENLARGED * told @ circle), "k", lw=0.8)
-        axes.set(title=f"seen (colours) and {name} (lines)", xlabel="x", aspect="equal")
-    panels[0].set_ylabel("y")
-    figure.savefig(path, dpi=100)
-    plt.close(figure)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--plot", metavar="FILE", help="write a picture")
@@ -89,7 +64,22 @@ def main():
     for name, axes in shown.items():
         print(f"in {name:9} the ellipses are {stretch(axes):.2f} times as long as wide")
     if options.plot:
-        plot(options.plot)
+        from matplotlib.figure import Figure
+
+        colours, ellipses = measured()
+        shades = np.clip(colour.XYZ_to_sRGB(colour.xyY_to_XYZ(colours)), 0.0, 1.0)
+        circle = np.array([np.cos(angles := np.linspace(0.0, 2.0 * np.pi, 100)), np.sin(angles)])
+        horseshoe = colour.XYZ_to_xy(colour.MSDS_CMFS["CIE 1931 2 Degree Standard Observer"].values)
+        figure = Figure(figsize=(8.4, 4.6), layout="constrained")
+        panels = figure.subplots(1, 2, sharex=True, sharey=True)
+        for axes, name in zip(panels, ("CIE Lab", "CAM16-UCS"), strict=True):
+            axes.fill(*horseshoe.T, fill=False, color="0.6", lw=0.8)
+            for place, shade, seen, told in zip(colours[:, :2], shades, ellipses, predicted(SPACES[name]), strict=True):
+                axes.fill(*(place[:, None] + ENLARGED * seen @ circle), color=shade)
+                axes.plot(*(place[:, None] + ENLARGED * told @ circle), "k", lw=0.8)
+            axes.set(title=f"seen (colours) and {name} (lines)", xlabel="x", aspect="equal")
+        panels[0].set_ylabel("y")
+        figure.savefig(options.plot, dpi=100)
         print(f"wrote {options.plot}")
 
 

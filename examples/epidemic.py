@@ -7,8 +7,6 @@ model is that of Kermack and McKendrick (1927): susceptible, infectious and reco
 the squared residuals, which goes through `solve_ivp`; the Jacobian of the curve says how well the two rates are known.
 """
 
-from __future__ import annotations
-
 import argparse
 
 import numpy as np
@@ -51,23 +49,6 @@ def deviations(log_rates):
     return np.sqrt(np.diag(np.linalg.inv(slope.T @ slope)) * misfit(log_rates) * len(DAYS) / (len(DAYS) - 2))
 
 
-def plot(log_rates, path):
-    """Draw the data with the curve."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
-    days = np.linspace(0.0, 14.0, 200)
-    axes.plot(days, ill(log_rates, days), label="model")
-    axes.plot(DAYS, IN_BED, "o", label="boys in bed")
-    axes.set(xlabel="days", ylabel="boys")
-    axes.legend()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--plot", metavar="FILE", help="write a picture")
@@ -79,7 +60,16 @@ def main():
     print(f"infections {infection:.3f} a day ± {100 * known[0]:.1f} %, ill for {1 / recovery:.2f} days ± {100 * known[1]:.1f} %")
     print(f"each ill boy infects {infection / recovery:.2f} others at first")
     if options.plot:
-        plot(found.x, options.plot)
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(6.4, 3.8), layout="constrained")
+        axes = figure.subplots()
+        days = np.linspace(0.0, 14.0, 200)
+        axes.plot(days, ill(found.x, days), label="model")
+        axes.plot(DAYS, IN_BED, "o", label="boys in bed")
+        axes.set(xlabel="days", ylabel="boys")
+        axes.legend()
+        figure.savefig(options.plot, dpi=120)
         print(f"wrote {options.plot}")
 
 

@@ -7,8 +7,6 @@ chapters 2 and 5). Inside of `adapt` the same functions keep them: minimize gets
 amplitude, the length and the noise, and the mean curve its slope by the place.
 """
 
-from __future__ import annotations
-
 import argparse
 
 import numpy as np
@@ -42,15 +40,11 @@ def misfit(logs):
     return -multivariate_normal.logpdf(HEIGHTS, np.zeros(len(PLACES)), covariance(logs))
 
 
-def mean(places, logs):
-    """Return the expected heights at some places."""
-    return kernel(places, PLACES, *np.exp(logs[:2])) @ cho_solve(cho_factor(covariance(logs)), HEIGHTS)
-
-
-def deviation(places, logs):
-    """Return the standard deviations of the heights at some places."""
-    across = kernel(places, PLACES, *np.exp(logs[:2]))
-    return np.sqrt(np.exp(2.0 * logs[0]) - np.sum(across * cho_solve(cho_factor(covariance(logs)), across.T).T, axis=1))
+def expected(places, logs):
+    """Return the expected heights at some places, and their standard deviations."""
+    across, factor = kernel(places, PLACES, *np.exp(logs[:2])), cho_factor(covariance(logs))
+    variances = np.exp(2.0 * logs[0]) - np.sum(across * cho_solve(factor, across.T).T, axis=1)
+    return across @ cho_solve(factor, HEIGHTS), np.sqrt(variances)
 
 
 def fit():
@@ -60,29 +54,7 @@ def fit():
 
 def slope(places, logs):
     """Return the slope of the expected heights: each depends on its own place alone."""
-    return jvp(lambda x: adapt(mean)(x, logs), (places,), (np.ones_like(places),))[1]
-
-
-def plot(logs, path):
-    """Draw the measurements with the expected heights, and the slope."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, (top, bottom) = plt.subplots(2, 1, figsize=(7, 5), sharex=True, layout="constrained", height_ratios=[2, 1])
-    places = np.linspace(-0.5, 10.5, 300)
-    curve, width = mean(places, logs), 2.0 * deviation(places, logs)
-    top.fill_between(places, curve - width, curve + width, alpha=0.3, label="two standard deviations")
-    top.plot(places, curve, label="expected")
-    top.plot(PLACES, HEIGHTS, "k.", label="measured")
-    top.set(ylabel="height")
-    top.legend(fontsize=8)
-    bottom.plot(places, slope(places, logs), "C1")
-    bottom.axhline(0.0, color="gray", lw=0.8)
-    bottom.set(xlabel="place", ylabel="slope")
-    figure.savefig(path, dpi=90)
-    plt.close(figure)
+    return jvp(lambda x: adapt(expected)(x, logs)[0], (places,), (np.ones_like(places),))[1]
 
 
 def main():
@@ -92,7 +64,21 @@ def main():
     found = fit()
     print(f"{found.nfev} evaluations: log likelihood {-found.fun:.4f}, amplitude, length, noise {np.exp(found.x).round(3)}")
     if options.plot:
-        plot(found.x, options.plot)
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(7, 5), layout="constrained")
+        top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[2, 1])
+        places = np.linspace(-0.5, 10.5, 300)
+        curve, deviations = expected(places, found.x)
+        top.fill_between(places, curve - 2.0 * deviations, curve + 2.0 * deviations, alpha=0.3, label="two standard deviations")
+        top.plot(places, curve, label="expected")
+        top.plot(PLACES, HEIGHTS, "k.", label="measured")
+        top.set(ylabel="height")
+        top.legend(fontsize=8)
+        bottom.plot(places, slope(places, found.x), "C1")
+        bottom.axhline(0.0, color="gray", lw=0.8)
+        bottom.set(xlabel="place", ylabel="slope")
+        figure.savefig(options.plot, dpi=90)
         print(f"wrote {options.plot}")
 
 

@@ -7,8 +7,6 @@ slope of the background, and how well it is known in each bin. Its default backe
 it has them: SciPy's `minimize` gets gradients, the Hessian says how well the strength is known, and a scan how good that is. Needs pyhf.
 """
 
-from __future__ import annotations
-
 import argparse
 
 import numpy as np
@@ -21,28 +19,16 @@ from dualad import adapt, hessian
 COUNTS, SIGNAL = [7, 8, 13, 7, 4], [0.5, 2.0, 4.0, 2.0, 0.5]
 BACKGROUND, DEVIATIONS = [8.0, 7.0, 6.0, 5.0, 4.0], [1.0] * 5
 SLOPE = {"hi_data": [7.0, 6.5, 6.0, 5.5, 5.0], "lo_data": [9.0, 7.5, 6.0, 4.5, 3.0]}
-MODEL = pyhf.Model(
-    {
-        "channels": [
-            {
-                "name": "mass",
-                "samples": [
-                    {"name": "signal", "data": SIGNAL, "modifiers": [{"name": "strength", "type": "normfactor", "data": None}]},
-                    {
-                        "name": "background",
-                        "data": BACKGROUND,
-                        "modifiers": [
-                            {"name": "scale", "type": "normsys", "data": {"hi": 1.1, "lo": 0.9}},
-                            {"name": "slope", "type": "histosys", "data": SLOPE},
-                            {"name": "bins", "type": "staterror", "data": DEVIATIONS},
-                        ],
-                    },
-                ],
-            }
-        ]
-    },
-    poi_name="strength",
-)
+UNKNOWN = [
+    {"name": "scale", "type": "normsys", "data": {"hi": 1.1, "lo": 0.9}},
+    {"name": "slope", "type": "histosys", "data": SLOPE},
+    {"name": "bins", "type": "staterror", "data": DEVIATIONS},
+]
+SAMPLES = [
+    {"name": "signal", "data": SIGNAL, "modifiers": [{"name": "strength", "type": "normfactor", "data": None}]},
+    {"name": "background", "data": BACKGROUND, "modifiers": UNKNOWN},
+]
+MODEL = pyhf.Model({"channels": [{"name": "mass", "samples": SAMPLES}]}, poi_name="strength")
 DATA = COUNTS + MODEL.config.auxdata
 STRENGTH = MODEL.config.poi_index
 
@@ -66,31 +52,6 @@ def deviation(parameters):
     return np.sqrt(2.0 * np.linalg.inv(hessian(misfit)(parameters))[STRENGTH, STRENGTH])
 
 
-def plot(found, path):
-    """Draw the counts with what is expected, and how the likelihood falls off with the strength."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained")
-    bins, background = np.arange(5), found.x.copy()
-    background[STRENGTH] = 0.0
-    for parameters, name in ((found.x, "signal"), (background, "background")):
-        left.bar(bins, MODEL.expected_actualdata(parameters), width=1.0, label=name)
-    left.errorbar(bins, COUNTS, np.sqrt(COUNTS), fmt="ko", label="counted")
-    left.set(xlabel="bin", ylabel="events", ylim=(0.0, 21.0))
-    left.legend()
-    strengths = np.linspace(-0.8, 4.8, 15)
-    right.plot(strengths, [fit(strength).fun - found.fun for strength in strengths], label="fits of the other parameters")
-    right.plot(strengths, ((strengths - found.x[STRENGTH]) / deviation(found.x)) ** 2, "--", label="parabola of the Hessian")
-    right.axhline(1.0, color="0.6", lw=0.8)
-    right.set(xlabel="strength of the signal", ylabel="-2 log likelihood, above the best")
-    right.legend()
-    figure.savefig(path, dpi=100)
-    plt.close(figure)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--plot", metavar="FILE", help="write a picture")
@@ -98,7 +59,24 @@ def main():
     found = fit()
     print(f"{found.nfev} evaluations: a strength of {found.x[STRENGTH]:.3f} +- {deviation(found.x):.3f}")
     if options.plot:
-        plot(found, options.plot)
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(8, 3.6), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        bins, background = np.arange(5), found.x.copy()
+        background[STRENGTH] = 0.0
+        for parameters, name in ((found.x, "signal"), (background, "background")):
+            left.bar(bins, MODEL.expected_actualdata(parameters), width=1.0, label=name)
+        left.errorbar(bins, COUNTS, np.sqrt(COUNTS), fmt="ko", label="counted")
+        left.set(xlabel="bin", ylabel="events", ylim=(0.0, 21.0))
+        left.legend()
+        strengths = np.linspace(-0.8, 4.8, 15)
+        right.plot(strengths, [fit(strength).fun - found.fun for strength in strengths], label="fits of the other parameters")
+        right.plot(strengths, ((strengths - found.x[STRENGTH]) / deviation(found.x)) ** 2, "--", label="parabola of the Hessian")
+        right.axhline(1.0, color="0.6", lw=0.8)
+        right.set(xlabel="strength of the signal", ylabel="-2 log likelihood, above the best")
+        right.legend()
+        figure.savefig(options.plot, dpi=100)
         print(f"wrote {options.plot}")
 
 

@@ -7,8 +7,6 @@ measurements are (`log_likelihood`). Its gradient by the logarithms of both nois
 (`dualad.adapt`), and SciPy's `minimize` finds the levels that explain the measurements best. Needs filterpy.
 """
 
-from __future__ import annotations
-
 import argparse
 
 import filterpy.kalman
@@ -57,34 +55,26 @@ def tuned(measured):
     return minimize(value_and_grad(misfit), np.zeros(2), (measured,), jac=True, method="BFGS")
 
 
-def plot(logs, count, path):
-    """Draw how far off the measurements are, and what the filter makes of them."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    positions, measured = measurements(count)
-    figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
-    axes.plot(measured - positions, ".", color="0.6", label="measured")
-    for levels, name in ((np.zeros(2), "filter, both levels 1"), (logs, "filter, tuned")):
-        axes.plot(np.array(filtered(levels, measured)[1]) - positions, label=name)
-    axes.set(xlabel="time, s", ylabel="error of the position")
-    axes.legend()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--plot", metavar="FILE", help="write a picture")
     parser.add_argument("--count", type=int, default=80, help="measurements (default 80)")
     options = parser.parse_args()
-    found = tuned(measurements(options.count)[1])
+    positions, measured = measurements(options.count)
+    found = tuned(measured)
     push, noise = np.exp(found.x)
     print(f"{found.nfev} evaluations: pushes of {push:.2f} (truly {PUSH}), noise of {noise:.2f} (truly {NOISE})")
     if options.plot:
-        plot(found.x, options.count, options.plot)
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+        axes = figure.subplots()
+        axes.plot(measured - positions, ".", color="0.6", label="measured")
+        for levels, name in ((np.zeros(2), "filter, both levels 1"), (found.x, "filter, tuned")):
+            axes.plot(np.array(filtered(levels, measured)[1]) - positions, label=name)
+        axes.set(xlabel="time, s", ylabel="error of the position")
+        axes.legend()
+        figure.savefig(options.plot, dpi=120)
         print(f"wrote {options.plot}")
 
 

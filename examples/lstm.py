@@ -7,8 +7,6 @@ SciPy's sigmoid. `chain` goes through the sequence: of the 60 states some are sa
 are those of Adam (Kingma & Ba 2015).
 """
 
-from __future__ import annotations
-
 import argparse
 
 import numpy as np
@@ -69,25 +67,6 @@ def train(updates, rate=0.02, seed=0):
     return unflatten(x), losses
 
 
-def plot(parameters, losses, path):
-    """Draw the losses, and what is read on the way of sequences that were not seen before."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
-    left.semilogy(losses)
-    left.set(xlabel="update", ylabel="mean surprise")
-    inputs, first = sequences(np.random.default_rng(99))
-    read = np.tanh(remembered(parameters, inputs)[1]) @ parameters["reading"]
-    for sign, color in ((1.0, "C0"), (-1.0, "C1")):
-        right.plot(read[:, first == sign], color, lw=0.8)
-    right.set(xlabel="step", ylabel="reading, by the first input")
-    figure.savefig(path, dpi=90)
-    plt.close(figure)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--plot", metavar="FILE", help="write a picture")
@@ -95,10 +74,21 @@ def main():
     options = parser.parse_args()
     parameters, losses = train(options.updates)
     inputs, first = sequences(np.random.default_rng(99))
-    right = np.mean(np.sign(remembered(parameters, inputs)[0]) == first)
-    print(f"mean surprise {losses[0]:.3f} before, {losses[-1]:.3f} after {options.updates} updates; {right:.0%} of new sequences are right")
+    reading, cells = remembered(parameters, inputs)
+    share = np.mean(np.sign(reading) == first)
+    print(f"mean surprise {losses[0]:.3f} before, {losses[-1]:.3f} after {options.updates} updates; {share:.0%} of new sequences are right")
     if options.plot:
-        plot(parameters, losses, options.plot)
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(9, 3.4), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        left.semilogy(losses)
+        left.set(xlabel="update", ylabel="mean surprise")
+        read = np.tanh(cells) @ parameters["reading"]
+        for sign, color in ((1.0, "C0"), (-1.0, "C1")):
+            right.plot(read[:, first == sign], color, lw=0.8)
+        right.set(xlabel="step", ylabel="reading, by the first input")
+        figure.savefig(options.plot, dpi=90)
         print(f"wrote {options.plot}")
 
 

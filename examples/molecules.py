@@ -8,8 +8,6 @@ which pairs are computed, and has no derivative. The ten steps are one step of a
 position matters to the last one of the particle in the middle: influence spreads with the speed of sound.
 """
 
-from __future__ import annotations
-
 import argparse
 
 import numpy as np
@@ -81,23 +79,6 @@ def influence(side, tens):
     return run(x, v, box, tens)[0], middle, np.sqrt(sum(np.sum(row**2, axis=1) for row in rows))
 
 
-def plot(side, x, middle, matters, path):
-    """Draw the particles, coloured by their influence."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(5.2, 4.4), layout="constrained")
-    x = x % (SPACING * side)
-    dots = ax.scatter(*x.T, c=np.log10(np.maximum(matters, 1e-6)), s=16000 / side**2, cmap="magma_r", edgecolors="0.6")
-    ax.plot(*x[middle], "c+", markersize=12, markeredgewidth=3)
-    ax.set(title="influence on the particle marked +", xticks=[], yticks=[], aspect="equal")
-    figure.colorbar(dots, ax=ax, label="log10 |derivative|")
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--plot", metavar="FILE", help="write a picture")
@@ -107,7 +88,16 @@ def main():
     x, middle, matters = influence(options.side, options.steps // 10)
     print(f"{len(x)} particles, {options.steps} steps: {np.sum(matters > 1e-3)} particles matter by more than 0.001")
     if options.plot:
-        plot(options.side, x, middle, matters, options.plot)
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(5.2, 4.4), layout="constrained")
+        ax = figure.subplots()
+        x = x % (SPACING * options.side)
+        dots = ax.scatter(*x.T, c=np.log10(np.maximum(matters, 1e-6)), s=16000 / options.side**2, cmap="magma_r", edgecolors="0.6")
+        ax.plot(*x[middle], "c+", markersize=12, markeredgewidth=3)
+        ax.set(title="influence on the particle marked +", xticks=[], yticks=[], aspect="equal")
+        figure.colorbar(dots, ax=ax, label="log10 |derivative|")
+        figure.savefig(options.plot, dpi=120)
         print(f"wrote {options.plot}")
 
 
