@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .nodes import ArrayType, Assign, Call, Const, For, ForRows, Function, If, Lane, Load, Module, Op, Table, Type, Var
+from .nodes import ArrayType, Call, Const, Function, Lane, Load, Module, Op, Table, Type, Var
 from .ranges import FLIPPED, OPPOSITE, Range, offset_of, scaled, total
 from .to_python import OPERATORS
 from .values import PART, arithmetic_dtype, promoted
+from .walk import set_by
 
 __all__ = ["Fault", "checking", "verify"]
 
@@ -166,14 +167,14 @@ class Check:
     def turn(self, node, index, reach):
         """Verify the body of a loop; an array that changes places with others there may be in the memory of any of them."""
         before = dict(self.places)
-        self.ranges.update(dict.fromkeys(assigned(node.body)))
+        self.ranges.update(dict.fromkeys(set_by(node.body)))
         self.ranges[index] = reach
         self.block(node.body)
         changed = [name for name, place in before.items() if self.places[name] is not place and len(place.memories) == 1]
         for name in changed:
             memories = dict.fromkeys((*before[name].memories, *self.places[name].memories))
             self.places[name] = Place(tuple(memories), None)
-        for name in (index, *assigned(node.body)):
+        for name in (index, *set_by(node.body)):
             self.ranges.pop(name, None)
 
     def do_ForRows(self, node):
@@ -458,14 +459,3 @@ def variables(node):
         return [node]
     parts = node.args if isinstance(node, Op | Call) else [node.index] if isinstance(node, Lane) else []
     return [var for part in parts for var in variables(part)]
-
-
-def assigned(statements):
-    """Return the names of the variables that are set in statements."""
-    for statement in statements:
-        if isinstance(statement, Assign):
-            yield from (target.name for target in statement.targets)
-        elif isinstance(statement, For | ForRows):
-            yield from assigned(statement.body)
-        elif isinstance(statement, If):
-            yield from assigned((*statement.then, *statement.otherwise))

@@ -32,12 +32,9 @@ def set_by(statements: tuple[Statement, ...]) -> Iterator[str]:
                 yield from (target.name for target in statement.targets)
             case Room():
                 yield statement.target.name
-            case For():
-                yield statement.index.name
-                yield from set_by(statement.body)
-            case ForRows():
-                yield statement.row.name
-                yield from set_by(statement.body)
+            case For(index=index, body=body) | ForRows(row=index, body=body):
+                yield index.name
+                yield from set_by(body)
             case If():
                 yield from set_by(statement.then + statement.otherwise)
 
