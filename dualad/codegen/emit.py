@@ -79,14 +79,15 @@ def emit(
     prefix: str = "",
     joins: bool = False,
     depth: int = 0,
-    shares: bool = True,
+    called: int | None = None,
 ) -> Source:
     """Return the module of a plan; `others` say how steps that are no parts are emitted, by their form: what is called has no entry.
 
     The names of functions begin with `prefix`. Where nothing is called, a function that `joins` them calls all in their order, and is the
-    only part. What is called holds arrays by themselves: only where nothing is, work `shares` them.
+    only part. What is called holds arrays by itself: only where nothing is, arrays to work in are shared. One step may be known to be
+    `called`.
     """
-    shares = shares and all(isinstance(step, Part) or type(step.form) in others for step in plan.steps)
+    shares = called is None and all(isinstance(step, Part) or type(step.form) in others for step in plan.steps)
     buffers = Names(plan, shares)
     functions: dict[int, Function] = {}
     for k, step in enumerate(plan.steps):
@@ -96,13 +97,13 @@ def emit(
             for nest in step.nests:
                 function.emit(nest)
                 buffers.end()
-        elif type(step.form) in others:
+        elif type(step.form) in others and k != called:
             try:
                 others[type(step.form)](function, step)
                 functions[k] = function
             except NoLoopForm:
                 if shares:
-                    return emit(plan, others, prefix, joins, depth, shares=False)
+                    return emit(plan, others, prefix, joins, depth, called=k)
             buffers.end()
     needed = set(plan.outputs)
     for k, step in enumerate(plan.steps):

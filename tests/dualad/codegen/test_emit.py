@@ -16,6 +16,7 @@ pytest.importorskip("llvmlite")
 
 from checkpoint import grad, vjp
 from dualad import jit, jvp
+from dualad.codegen import fragments
 from dualad.codegen.emit import HEADER, emit
 from dualad.codegen.fragments import STEPS
 from dualad.codegen.machine import (
@@ -439,3 +440,20 @@ def test_branches_deep_in_each_other_are_functions_that_are_called():
     functions = emit(plan(entry.compiled.program), STEPS).module.parts
     assert 2 <= sum(not function.inlined for function in functions) <= 4 and len(functions) > 24
     assert max(len(function.name) for function in functions) < 200
+
+
+def test_what_has_no_loop_form_deep_in_branches_is_tried_twice_a_branch(monkeypatch):
+    """Where arrays to work in are not shared the other steps are emitted again, but not the branches in each other."""
+    space: dict = {"np": np}
+    tests = [f"{'    ' * k}if x[{k}] > 0.0:\n{'    ' * (k + 1)}x = np.cos(x)" for k in range(1, 7)]
+    exec("\n".join(["def f(x):", *tests, f"{'    ' * 7}x = np.sin(x.astype(np.longdouble)).astype(float)", "    return x"]), space)
+    f = space["f"]
+    fast = jit(f, backend="numpy")
+    for k in range(1, 8):
+        x = np.where(np.arange(8) < k, 0.5, -0.5)
+        np.testing.assert_array_equal(fast(x), f(x))
+    entry = list(fast.entries.values())[-1]
+    tried: list = []
+    monkeypatch.setattr(fragments, "emit", lambda *args, **options: tried.append(args) or emit(*args, **options))
+    emit(plan(entry.compiled.program), STEPS)
+    assert 6 <= len(tried) <= 12
