@@ -65,8 +65,10 @@ def rows_of_block(count, elements):
 def rows_of_larger_block(count, elements):
     """Return the same for calls that prepare something each time, such as the factors of a Fourier transform: fewer blocks, all alike."""
     rows = rows_of_block(count, elements)
-    blocks = max(2, round(count / (PREPARED_BLOCKS * rows))) if rows else 1
-    return -(-count // blocks) if rows else 0
+    if not rows:
+        return 0
+    blocks = max(2, round(count / (PREPARED_BLOCKS * rows)))
+    return -(-count // blocks)
 
 
 def across_rows(root):
