@@ -5,6 +5,7 @@ import pytest
 from calls import bits
 
 from checkpoint import chain, grad, hvp
+from checkpoint.loops.traced import Turn
 from dualad import jit, jvp
 from dualad.graph.scan import Scan
 from dualad.jit.compiled import BACKENDS
@@ -124,7 +125,9 @@ def halved(k, x):
     return 0.5 * x + 0.1 * np.sin(x[::-1] * (low + high) * x[1]) + 0.05 * k
 
 
-def test_steps_on_more_paths_than_are_compiled_are_those_of_the_plain_function_with_one_warning():
+def test_steps_on_more_paths_than_are_compiled_are_those_of_the_plain_function_with_one_warning(monkeypatch):
+    taken, turns = Turn.taken, []
+    monkeypatch.setattr(Turn, "taken", lambda turn, *lengths: turns.append(turn) or taken(turn, *lengths))
     f = lambda x: np.sum(chain(halved, x, steps=40) ** 2)
     fast, slope = jit(f), jit(grad(f))
     line = halved.__code__.co_firstlineno + 4
@@ -134,3 +137,4 @@ def test_steps_on_more_paths_than_are_compiled_are_those_of_the_plain_function_w
         assert bits(compiled(-X)) == bits(plain(-X)) and compiled.traces == 1
     fast.cache_clear()
     assert bits(fast(X)) == bits(f(X)) and fast.traces == 2
+    assert 0 < len(turns) == len(set(turns))  # none is traced again with symbols, which would take as many paths
