@@ -62,7 +62,8 @@ class Solution:
         self.state: tuple = (self.y0,)
         if self.source is None:
             slope = self.fun(self.span[0] * np.float64(1.0), self.y0, *self.args)
-            self.state = (self.y0, slope) if isinstance(self.method, RungeKutta) else self.state
+            if isinstance(self.method, RungeKutta):
+                self.state = self.y0, slope
 
     def traced_times(self, span: tuple) -> Any:
         """Return the times between steps, of which the first and the last are those of `t_span`."""
