@@ -121,10 +121,13 @@ def asking(fn):
     return call
 
 
+roll = asking(np.roll)
+
+
 @wraps(np.roll)
 def rolled(a, shift, axis=None):
     if type(a) is not np.ndarray or type(shift) is not int or type(axis) is not int or not (a.size and -a.ndim <= axis < a.ndim):
-        return asking(np.roll)(a, shift, axis)
+        return roll(a, shift, axis)
     out, whole = np.empty_like(a), (slice(None),) * (axis % a.ndim)  # two copies, at a third of NumPy's cost
     shift %= a.shape[axis]
     out[(*whole, slice(shift, None))] = a[(*whole, slice(None, a.shape[axis] - shift))]
