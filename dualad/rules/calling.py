@@ -11,6 +11,7 @@ import numpy as np
 from .partials import MARKS, one_over
 
 __all__ = [
+    "bind",
     "bound",
     "dtype_position",
     "filled",
@@ -52,12 +53,17 @@ def bound(row, args, kwargs):
 
 def filled(title, parameters, args, kwargs):
     """Return the arguments of a call in their places, defaults too; errors begin with a title."""
-    try:
-        call = parameters.bind(*args, **kwargs)
-    except TypeError as error:
-        raise TypeError(f"{title}: {error}") from None
+    call = bind(title, parameters, args, kwargs)
     call.apply_defaults()
     return call
+
+
+def bind(title, parameters, args, kwargs):
+    """Return the arguments of a call in their places; errors begin with a title."""
+    try:
+        return parameters.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{title}: {error}") from None
 
 
 def fitted(row, rule, lead):

@@ -13,6 +13,7 @@ from scipy import integrate as si
 
 from ..core.dispatch import highest
 from ..jit.tables import closed_over
+from ..rules.calling import bind
 from ..rules.scipy import integrate as rules
 from . import quadrature
 
@@ -28,10 +29,7 @@ def with_derivatives(scipys: Callable) -> Callable:
         leaves: list[Any] = optree.tree_leaves((args, kwargs))  # type: ignore[arg-type]
         if highest(leaves, deep=True) is None and not closed_over(tuple(filter(callable, leaves)))[0]:
             return scipys(*args, **kwargs)
-        try:
-            given = parameters.bind(*args, **kwargs).arguments
-        except TypeError as error:
-            raise TypeError(f"scipy.integrate.{scipys.__name__}: {error}") from None
+        given = bind(f"scipy.integrate.{scipys.__name__}", parameters, args, kwargs).arguments
         given |= given.pop("options", {})
         return getattr(import_module("checkpoint"), scipys.__name__)(**given)  # imported now: it is built on top of this library
 

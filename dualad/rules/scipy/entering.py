@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...support.equality import same_arrays
-from ..calling import same, signature
+from ..calling import bind, same, signature
 from ..kinds import Differentiable, Elementwise, any_traced, composite, elementwise, primitive
 from ..memory import copied
 from ..shapes import as_array
@@ -113,10 +113,7 @@ def without_overwriting(fn: Callable, scipys: inspect.Signature, name: str) -> C
 
     @wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            bound = scipys.bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{name}: {error}") from None
+        bound = bind(name, scipys, args, kwargs)
         bound.arguments.update((key, False) for key in flags if key in bound.arguments)
         return fn(*bound.args, **bound.kwargs)
 
