@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import sys
+from functools import partial
 from numbers import Rational
 from typing import Any
 
@@ -135,7 +136,7 @@ def define_operators():
         if isinstance(row.fn, np.ufunc) and {"O->O", "OO->O"} & set(row.fn.types) and not hasattr(Traced, row.fn.__name__):
             setattr(Traced, row.fn.__name__, method(row.fn))
     for name in MEMORY:
-        setattr(Traced, name, without_memory(name))
+        setattr(Traced, name, property(partial(no_memory, name=name)))
     kind: Any = Traced
     kind.__dir__ = lambda self: sorted({*dir(type(self))} - {*MEMORY})
     kind.view = view
@@ -144,12 +145,6 @@ def define_operators():
     kind.to_device = to_device
     kind.__array_namespace__ = array_namespace
     kind.__hash__ = None
-
-
-def without_memory(name):
-    """Return the property that stands for an attribute of ndarray that shows its memory."""
-
-    return property(lambda self: no_memory(self, name))
 
 
 def no_memory(x, name):
