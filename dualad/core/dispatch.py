@@ -422,12 +422,9 @@ def numbers(args, row=None):
     """Return arguments with object arrays, and of a row also lists of numbers, among them as arrays of numbers."""
     for arg in args:
         kind = type(arg)
-        if kind is np.ndarray and arg.dtype.char == "O":
-            return tuple(map(packed, args))
-        if row is not None and kind in (list, tuple) and row.kind in OPERANDS:
-            return tuple(map(as_operand, args))
-        if row is not None and kind is list:
-            return tuple(map(packed, args))
+        of_objects = kind is np.ndarray and arg.dtype.char == "O"
+        if of_objects or (row is not None and (kind is list or (kind is tuple and row.kind in OPERANDS))):
+            return tuple(map(packed if row is None or row.kind not in OPERANDS else as_operand, args))
     return args
 
 
