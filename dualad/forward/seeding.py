@@ -209,8 +209,10 @@ def handed_out(leaf, level):
 
 def plain(value, python_scalars):
     """Return a result as NumPy would give it: a Python float only where the inputs were Python scalars."""
-    if type(value) is float or not python_scalars:
-        return value if python_scalars or type(value) is not float else np.float64(value)
+    if type(value) is float:
+        return value if python_scalars else np.float64(value)
+    if not python_scalars:
+        return value
     if type(value) is np.float64:
         return value.item()
     return number(value) if isinstance(value, Handle) and value.shape == () and value.dtype.char == "d" else value
