@@ -17,6 +17,7 @@ import numpy as np
 
 from ..core.levels import LIVE
 from ..core.traced import Traced
+from ..forward.seeding import with_arguments
 from ..graph.program import key_of
 from ..jit.tables import closed_over, installed
 from ..rules.cotangents import is_symbolic
@@ -90,11 +91,7 @@ class Pushed:
     def __call__(self, *given: Any) -> Any:
         count = len(given) - len(self.moving)
         leaves, tangents = given[:count], given[count:]
-
-        def of_moving(*parts):
-            held = dict(enumerate(leaves)) | dict(zip(self.moving, parts, strict=True))
-            return self.fn(*held.values())
-
+        of_moving = with_arguments(self.fn, leaves, {}, self.moving)
         return jvp(of_moving, tuple(leaves[i] for i in self.moving), tangents)[1]
 
 
@@ -106,7 +103,7 @@ class Pulled:
     i: int
 
     def __call__(self, g: Any, *leaves: Any) -> Any:
-        slope = jacobian(lambda x: self.fn(*leaves[: self.i], x, *leaves[self.i + 1 :]))(leaves[self.i])
+        slope = jacobian(self.fn, self.i)(*leaves)
         return np.tensordot(g, slope, axes=np.ndim(g))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..core.dispatch import array
 from ..core.traced import Traced, example_of
+from ..forward.seeding import with_arguments
 from ..graph.differentiate import pullback
 from ..graph.trace import Trace
 from ..rules.kinds import Differentiable, primitive
@@ -113,13 +114,7 @@ class Solution(Differentiable):
     def jvp(self, ans, args, kwargs, tangents):
         equation, _, *leaves = args
         moving = [i for i, t in enumerate(tangents) if t is not None]
-
-        def residual(*given):
-            held = [*args]
-            for i, x in zip(moving, given, strict=True):
-                held[i] = x
-            return array(equation.residual(ans, *held[2:]))
-
+        residual = with_arguments(lambda equation, x, *leaves: array(equation.residual(ans, *leaves)), args, {}, moving)
         t = jvp(residual, tuple(args[i] for i in moving), tuple(tangents[i] for i in moving))[1]
         return -equation.solver(ans, leaves)(t)
 
