@@ -125,6 +125,13 @@ def method(distribution: str, name: str, parameters: list[str], enter: Callable)
     return call
 
 
+def methods(distribution: str, point: str, shapes: list[str], ways: dict[str, Callable]) -> SimpleNamespace:
+    """Return the methods of a distribution, whose first argument is a quantile's level or a point; `ways` give them rows."""
+    return SimpleNamespace(
+        **{name: method(distribution, name, ["q" if name == "ppf" else point, *shapes], enter) for name, enter in ways.items()}
+    )
+
+
 def of_list(x: list | tuple) -> Any:
     return as_array(x) if any_traced(x) else np.asarray(x)
 
@@ -222,15 +229,13 @@ def continuous(distribution: str) -> SimpleNamespace:
     ways: dict[str, Callable] = {
         name: lambda fn, title, body=body, given=given: by_body(fn, body, title, partials=given) for name, (body, given) in bodies.items()
     } | {name: lambda fn, title, given=given: by_partials(fn, *given, name=title, singular=True) for name, given in rules.items()}
-    return SimpleNamespace(
-        **{name: method(distribution, name, ["q" if name == "ppf" else "x", *names], enter) for name, enter in ways.items()}
-    )
+    return methods(distribution, "x", names, ways)
 
 
 def discrete(distribution: str) -> SimpleNamespace:
     """Return the masses and distribution functions of a discrete distribution, with derivatives by its parameters."""
     shapes, log_mass, below, above = DISCRETE[distribution]
-    names = ["k", *shapes.split()]
+    names = shapes.split()
     quantile = named(lambda *args: getattr(stats, distribution).ppf(*args), f"scipy.stats.{distribution}.ppf")
     constant(quantile)
 
@@ -245,7 +250,7 @@ def discrete(distribution: str) -> SimpleNamespace:
 
         def sums(k, *rest):
             *given, loc = rest
-            for name, part in zip(names[1:], given[:-1], strict=False):
+            for name, part in zip(names[:-1], given[:-1], strict=True):
                 if any_traced(part):
                     raise TypeError(
                         f"scipy.stats.{distribution}: its distribution function has no derivative with respect to {name!r}: pass a plain "
@@ -268,9 +273,7 @@ def discrete(distribution: str) -> SimpleNamespace:
         "ppf": lambda q, *rest: quantile(q, *rest[:-1]) + rest[-1],  # steps, which only `loc` moves
     }
     ways = {name: lambda fn, title, of=of: by_body(fn, of, title) for name, of in bodies.items()}
-    return SimpleNamespace(
-        **{name: method(distribution, name, ["q", *names[1:]] if name == "ppf" else names, enter) for name, enter in ways.items()}
-    )
+    return methods(distribution, "k", names, ways)
 
 
 DISTRIBUTIONS = {name: continuous(name) for name in CONTINUOUS} | {name: discrete(name) for name in DISCRETE}
