@@ -76,6 +76,11 @@ def centred_by(x, weights, axis):
     return x - np.sum(x * weights, axis=axis, keepdims=True)
 
 
+def along_axes(x, *args, **kwargs):
+    """Return whether a call has no arguments besides `x` and `axis`."""
+    return len(args) < 2 and kwargs.keys() <= {"axis"}
+
+
 #: JVP and VJP of the first argument, if real, and for which calls; the derivative of softmax is symmetric
 RULES: dict[str, tuple] = {
     "logsumexp": (
@@ -86,12 +91,12 @@ RULES: dict[str, tuple] = {
     "softmax": (
         [lambda t, ans, x, axis=None: ans * centred_by(t, ans, axis)],
         [lambda g, ans, x, axis=None: ans * centred_by(g, ans, axis)],
-        lambda x, *args, **kwargs: len(args) < 2 and kwargs.keys() <= {"axis"},
+        along_axes,
     ),
     "log_softmax": (
         [lambda t, ans, x, axis=None: centred_by(t, np.exp(ans), axis)],
         [lambda g, ans, x, axis=None: g - np.exp(ans) * np.sum(g, axis=axis, keepdims=True)],
-        lambda x, *args, **kwargs: len(args) < 2 and kwargs.keys() <= {"axis"},
+        along_axes,
     ),
 }
 BODIES = {"logsumexp": logsumexp_body, "softmax": softmax_body, "log_softmax": log_softmax_body, "multigammaln": multigammaln_body}
