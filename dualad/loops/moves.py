@@ -390,10 +390,10 @@ def take(out, x, indices, axis=None, into=None, mode="raise"):
     if axis is None or not x.ndim:
         x, axis = reshaped(x, (x.size,)), 0
     indices = indices if issubclass(type(indices), Node | int) else np.asarray(indices)
-    count = x.shape[axis]
-    if mode != "raise":
-        indices = indices if isinstance(indices, Node) else as_node(np.asarray(indices))
-        indices = mapped(np.remainder, indices, count) if mode == "wrap" else mapped(np.minimum, mapped(np.maximum, indices, 0), count - 1)
+    if mode == "wrap":
+        indices = mapped(np.remainder, as_node(indices), x.shape[axis])
+    elif mode != "raise":
+        indices = mapped(np.minimum, mapped(np.maximum, as_node(indices), 0), x.shape[axis] - 1)
     return get(out, x, (*(slice(None),) * (axis % x.ndim), indices))
 
 
