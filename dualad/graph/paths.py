@@ -17,7 +17,10 @@ from .program import Kind, Operation, Program, Value, key_of, kind_of, values_in
 from .trace import Answer, TraceError, where_in
 from .turns import Turns
 
-__all__ = ["Apart", "Path", "alike", "counted", "merged", "types_of"]
+__all__ = ["NESTED_TESTS", "Apart", "Path", "alike", "counted", "merged", "types_of"]
+
+#: tests of one known answer that are branches in each other; later ones of a path ask at its end whether it was left
+NESTED_TESTS = 3 * CALLED_DEPTH
 
 
 class Apart(TraceError):
@@ -133,7 +136,7 @@ class Tree:
                 except Apart:  # the turns are not alike
                     self.ends = ends
             alone = all(path.tests[depth].truth is test.truth for path in paths)
-            if not (alone and (self.certain or nested >= 3 * CALLED_DEPTH)):
+            if not (alone and (self.certain or nested >= NESTED_TESTS)):
                 return self.guarded(self.branched(paths, depth, start, nested), guards, lead)
             guards += [] if self.certain else [test]
         if any(len(path.tests) > len(lead.tests) for path in paths):

@@ -18,14 +18,14 @@ from ..core.dispatch import array, holds_traced
 from ..core.levels import INSTEAD, Handle
 from ..core.traced import Traced
 from ..graph.handled import check_handlers
-from ..graph.paths import Apart, Path, alike, counted, types_of
+from ..graph.paths import NESTED_TESTS, Apart, Path, alike, counted, types_of
 from ..graph.program import Program, Value, kind_of
 from ..graph.selection import Selection
 from ..graph.symbol import Symbol
 from ..graph.trace import Trace, TraceError
 from ..graph.turns import loops_in_verbs
 from ..support.callers import users, warn
-from ..support.costs import CALLED_DEPTH, KEPT_VARIANTS, WAITING_BYTES, WAITING_CALLS
+from ..support.costs import KEPT_VARIANTS, WAITING_BYTES, WAITING_CALLS
 from .compiled import BACKENDS, Compiled
 from .guards import MISS
 from .impure import Clocks, Drawn, Unheard, compare
@@ -67,7 +67,7 @@ class Entry:
         self.structures = [path.structure for path in types_of(paths)]
         leaves = sum(structure.num_leaves for structure in self.structures)
         self.left = len(compiled.program.outputs) > leaves + self.several
-        self.deep = self.left and any(len(path.tests) > 3 * CALLED_DEPTH for path in paths)  # it may go on where it has left
+        self.deep = self.left and any(len(path.tests) > NESTED_TESTS for path in paths)  # it may go on where it has left
         self.integers = integers  # see `Trace`
         self.known = len(paths) + (below.known if below else 0)
         self.below = below  # see `Below`; None where no loop asks for that, False where it cannot be
