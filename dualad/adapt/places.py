@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dis
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
@@ -77,10 +77,7 @@ def changes_of_space(space: dict[str, Any]) -> Iterator[Change]:
                 yield from changed(space, name, value)
     for function in functions:
         yield from changes_of_function(function)
-    used, exact = set[str](), set[str]()
-    for uses, refusing in (uses_of(function.__code__) for function in functions):
-        used |= uses
-        exact |= refusing
+    used, exact = uses_of_all(function.__code__ for function in functions)
     for name in used - exact - space.keys():
         yield Change(space, name, ABSENT, BUILTINS[name])
 
@@ -130,15 +127,20 @@ def changes_of_function(function: FunctionType) -> Iterator[Change]:
             continue
 
 
+def uses_of_all(codes: Iterable[CodeType]) -> tuple[set[str], set[str]]:
+    """Return what `uses_of` does, of several functions' code together."""
+    used, exact = set(), set()
+    for code in codes:
+        uses, refusing = uses_of(code)
+        used |= uses
+        exact |= refusing
+    return used, exact
+
+
 @cache
 def uses_of(code: CodeType) -> tuple[set[str], set[str]]:
     """Return the builtins that a function's code uses, and those among them for which nothing can stand: ``type(x) is float``."""
-    used, exact = set(), set()
-    for part in code.co_consts:
-        if isinstance(part, CodeType):
-            inner = uses_of(part)
-            used |= inner[0]
-            exact |= inner[1]
+    used, exact = uses_of_all(part for part in code.co_consts if isinstance(part, CodeType))
     if names := BUILTINS.keys() & set(code.co_names):
         for step, after in pairwise(dis.get_instructions(code)):
             if step.argval in names and "GLOBAL" in step.opname:
