@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ..support.ufunc_loops import first_of, named
+from ..support.ufunc_loops import named
 from .constants import evaluate
 from .cotangents import notes_tests
 from .decompositions import adjoint, conj, hermitian_svd, singular_values, svd_factors, triangle
 from .indexing import cast, stated
 from .kinds import composite, constant, explicit, primitive
-from .linalg import lapack, mT
+from .linalg import beneath, lapack, mT
 from .names import np
 
 # --- pseudo-inverse ---------------------------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ def loops_of_least_squares(a, *rest):
 @primitive
 def least_squares(a, b, rcond):
     """Return the solutions of the columns of `b`, their sums of squares (where the rank is full), the rank, and the singular values."""
-    loop = named(first_of([f"numpy.linalg._umath_linalg.{name}" for name in loops_of_least_squares(a)]))
+    loop = named(beneath(*loops_of_least_squares(a)))
     x, squares, rank, s = loop(*(y.astype(np.result_type(a.dtype, float)) for y in (a, b)), np.float64(rcond))
     real = a.real.dtype
     return x.astype(a.dtype), squares.astype(real), rank, s.astype(real)

@@ -420,6 +420,11 @@ def norm(x, ord=None, axis=None, keepdims=False):
 # --- the ufuncs underneath --------------------------------------------------------------------------------------------------
 
 
+def beneath(*names):
+    """Return the full name of the ufunc underneath, under the first of these names that this NumPy has."""
+    return first_of([f"numpy.linalg._umath_linalg.{name}" for name in names])
+
+
 def lapack(name, types, of_reals=None, **options):
     """Return what a row says of the ufunc underneath, which computes in double precision: `types` are those of complex matrices, and of
     real ones those in small letters, if nothing else is said.
@@ -432,8 +437,7 @@ def lapack(name, types, of_reals=None, **options):
         names = (names,) if type(names) is str else names
         operands = args[: types.index("->")]
         complex_ones = any(map(is_complex, operands))
-        ufunc = first_of([f"numpy.linalg._umath_linalg.{one}" for one in names])
-        return InnerLoop(ufunc, operands, types if complex_ones else of_reals or types.lower(), **options)
+        return InnerLoop(beneath(*names), operands, types if complex_ones else of_reals or types.lower(), **options)
 
     return inner
 
