@@ -41,6 +41,7 @@ __all__ = [
     "primal",
     "stop_gradient",
     "strengthen",
+    "strong",
 ]
 
 
@@ -412,6 +413,11 @@ def strengthen(values, args):
         if type(v) is float and v is not args[i]:
             values[i] = np.float64(v)
     return True
+
+
+def strong(value, beside):
+    """Return a Python float as one of NumPy's where what stands beside it has another precision, which would win over it (NEP 50)."""
+    return np.float64(value) if type(value) is float and dtype_of(beside) is not FLOAT else value
 
 
 #: kinds of rows whose positional arguments all are arrays

@@ -16,10 +16,10 @@ import numpy as np
 from scipy import integrate as si
 from scipy.special import roots_legendre
 
-from ..core.dispatch import array, dtype_of, holds_traced, looked_at
+from ..core.dispatch import array, holds_traced, looked_at, strong
 from ..core.traced import Traced
 from ..rules.constants import evaluate
-from ..rules.cotangents import FLOAT, is_symbolic
+from ..rules.cotangents import is_symbolic
 from ..support.callers import trimmed
 from ..verbs.called import called, opened, same
 from ..verbs.implicit import plain_value
@@ -174,8 +174,7 @@ def quad(
     made = moved(integrand, b) - moved(integrand, a)
     if found:
         made = made + fixed(integrand, plainly, ends, result, points, max(epsabs, epsrel * abs(result[0])))
-    value = result[0] if dtype_of(made) is FLOAT else np.float64(result[0])  # which does not yield to single precision
-    return (made - looked_at(made) + value, *shown[1:])
+    return (made - looked_at(made) + strong(result[0], made), *shown[1:])
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,14 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-import numpy as np
 import optree
 
-from ..core.dispatch import dtype_of, looked_at, primal
+from ..core.dispatch import looked_at, primal, strong
 from ..core.traced import Traced
 from ..forward.seeding import check_function
 from ..rules.calling import public_name
 from ..rules.constants import evaluate
-from ..rules.cotangents import FLOAT, is_symbolic
+from ..rules.cotangents import is_symbolic
 from ..support.hints import Rest, Result
 from .called import identity, same
 from .solutions import Equation, slope_of, solution, solver
@@ -135,7 +134,7 @@ def with_derivatives(x, residual, plain, name, *, elementwise=False, free=None, 
             slope = slope_of(plain, x, elementwise, sparsity)
             solve = solver(x, slope if sparsity is not None else primal(slope), primal(error), name, elementwise, free)
         moved = solve(error - primal(error))
-        x = (np.float64(x) if type(x) is float and dtype_of(moved) is not FLOAT else x) - moved  # which keeps double precision
+        x = strong(x, moved) - moved
     return x
 
 
