@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 
-from ..support.ufunc_loops import named
+from ..support.ufunc_loops import beneath, named
 from .constants import evaluate, stopped
 from .cotangents import notes_tests
 from .indexing import cast
@@ -362,13 +362,13 @@ def reflectors(a):
 @primitive
 def reflected(h, factors):
     """Return the first columns of the product of reflections."""
-    return named("numpy.linalg._umath_linalg.qr_reduced")(h, factors)
+    return named(beneath("qr_reduced"))(h, factors)
 
 
 @primitive
 def reflected_square(h, factors):
     """Return the product of reflections."""
-    return named("numpy.linalg._umath_linalg.qr_complete")(h, factors)
+    return named(beneath("qr_complete"))(h, factors)
 
 
 def by_reflections(a):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ..support.ufunc_loops import named
+from ..support.ufunc_loops import beneath, named
 from .constants import evaluate
 from .cotangents import notes_tests
 from .decompositions import adjoint, conj, hermitian_svd, singular_values, svd_factors, triangle
 from .indexing import cast, stated
 from .kinds import composite, constant, explicit, primitive
-from .linalg import beneath, lapack, mT
+from .linalg import lapack, mT
 from .names import np
 
 # --- pseudo-inverse ---------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from functools import lru_cache
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from ..support.costs import CALLED_PRODUCTS
-from ..support.ufunc_loops import first_of
+from ..support.ufunc_loops import beneath
 from .batching import dot_form, einsum_form, matmul_form, outer_form, solve_form
 from .cotangents import is_symbolic
 from .inner import InnerLoop
@@ -418,11 +418,6 @@ def norm(x, ord=None, axis=None, keepdims=False):
 
 
 # --- the ufuncs underneath --------------------------------------------------------------------------------------------------
-
-
-def beneath(*names):
-    """Return the full name of the ufunc underneath, under the first of these names that this NumPy has."""
-    return first_of([f"numpy.linalg._umath_linalg.{name}" for name in names])
 
 
 def lapack(name, types, of_reals=None, **options):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["INVALID", "address_of", "call_loop", "enter", "first_of", "named", "symbol_of", "watched"]
+__all__ = ["INVALID", "address_of", "beneath", "call_loop", "enter", "named", "symbol_of", "watched"]
 
 #: the flag of an invalid operation in C's ``fenv.h``, which LAPACK's loops raise where a matrix is singular
 INVALID = 1
@@ -61,15 +61,16 @@ def enter(name: str, types: str, function: Callable[..., None]) -> None:
     entered[name, types] = LOOP(function)
 
 
-def first_of(names: list[str]) -> str:
-    """Return the first of these names that a ufunc has, or the first."""
-    for name in names:
+def beneath(*names: str) -> str:
+    """Return the whole name of a ufunc under `numpy.linalg`: the first of these that there is, or the first."""
+    whole = [f"numpy.linalg._umath_linalg.{name}" for name in names]
+    for name in whole:
         try:
             named(name)
         except LookupError:
             continue
         return name
-    return names[0]
+    return whole[0]
 
 
 @cache
