@@ -114,7 +114,7 @@ def enter(name: str) -> Callable:
         return g
 
     def body(*args: Any, **kwargs: Any) -> Any:
-        options = dict(filled(f"scipy.fft.{name}", signature, args, kwargs).arguments)
+        options = filled(f"scipy.fft.{name}", signature, args, kwargs).arguments
         x, _ = options.pop("x"), options.pop("overwrite_x")  # what is traced is never overwritten
         several = "axes" in options
         s, axes = (options.pop(key) for key in (("s", "axes") if several else ("n", "axis")))
