@@ -30,7 +30,8 @@ from .arithmetic import (
 from .kernels import exp, log1p
 
 __all__ = [
-    "at_least_inside", "clip", "complex_magnitude", "complex_quotient", "complex_reciprocal", "complex_turn", "exact_absolute",
+    "at_least_inside", "clip", "complex_magnitude", "complex_quotient", "complex_reciprocal", "complex_strong_multiply",
+    "complex_turn", "exact_absolute",
     "exact_difference", "exact_power", "exact_product", "exact_quotient", "exact_remainder", "exact_sum", "exp_of_expm1", "floor_divide",
     "fmax", "fmax_share", "fmin", "heaviside", "is_finite", "is_infinite", "larger_share", "logaddexp", "logaddexp2", "maximum", "minimum",
     "multiply_add", "nextafter", "product_of", "ratio", "regular", "remainder", "root_above_one", "sign", "signbit", "softmax_share",
@@ -147,6 +148,12 @@ def complex_magnitude(x):
     rest = choose(large == 0.0, 0.0, small / large)
     y = large * sqrt(fma(rest, rest, 1.0))
     return choose(infinite, math.inf, choose((a == a) & (b == b), y, math.nan))
+
+
+def complex_strong_multiply(p, t):
+    r = p * t
+    lost = (t.real == 0.0) & (t.imag == 0.0) & ((r.real != r.real) | (r.imag != r.imag))
+    return complex_of(choose(lost, 0.0, r.real), choose(lost, 0.0, r.imag))
 
 
 def complex_turn(x, y, e, c, s):

@@ -389,11 +389,17 @@ def get(out, x, index):
 def take(out, x, indices, axis=None, into=None, mode="raise"):
     if axis is None or not x.ndim:
         x, axis = reshaped(x, (x.size,)), 0
-    indices = indices if issubclass(type(indices), Node | int) else np.asarray(indices)
-    if mode == "wrap":
-        indices = mapped(np.remainder, as_node(indices), x.shape[axis])
-    elif mode != "raise":
-        indices = mapped(np.minimum, mapped(np.maximum, as_node(indices), 0), x.shape[axis] - 1)
+    n = x.shape[axis]
+    try:
+        indices = known(indices)
+    except NoLoopForm:  # they are computed
+        if mode == "wrap":
+            indices = mapped(np.remainder, indices, n)
+        elif mode != "raise":
+            indices = mapped(np.minimum, mapped(np.maximum, indices, 0), n - 1)
+    else:
+        if mode != "raise":
+            indices = indices % n if mode == "wrap" else np.clip(indices, 0, n - 1)
     return get(out, x, (*(slice(None),) * (axis % x.ndim), indices))
 
 

@@ -97,7 +97,7 @@ def rank_by_values(A, tol=None, hermitian=False, *, rtol=None):
 
 # fmt: off
 explicit(pseudo_inverse,  pinv_jvp, pinv_vjp, raises=True, axes=(-2, -1), inlined=by_factors)
-constant(least_squares,   raises=True, inner=lapack(loops_of_least_squares, "DDd->Ddid"))
+constant(least_squares,   raises=True, called="it is linear algebra, which LAPACK does", inner=lapack(loops_of_least_squares, "DDd->Ddid"))
 constant(np.linalg.matrix_rank, raises=True, inlined=rank_by_values)
 composite(np.linalg.pinv,  pinv, with_numpy_value=True)
 composite(np.linalg.lstsq, lstsq, value_dependent=lambda a, *rest, **options: () if notes_tests(a) else (a,), with_numpy_value=True)

@@ -203,6 +203,7 @@ COMPLEX = {
     np.divide:       named("complex_quotient", 2, 8, "c", wide=True, dtype="complex128"),
     np.reciprocal:   named("complex_reciprocal", 1, 6, "c", wide=True, dtype="complex128"),
     np.absolute:     named("complex_magnitude", 1, 12, "c", wide=True),
+    strong_multiply: named("complex_strong_multiply", 2, 8, "c", dtype="complex128"),
 }
 MULTIPLY_ADD = named("multiply_add", 3, dtype=None)
 REAL_PART, IMAGINARY = Scalar(lambda x: x.real, 0, "c"), Scalar(lambda x: x.imag, 0, "c")
