@@ -389,17 +389,15 @@ def get(out, x, index):
 def take(out, x, indices, axis=None, into=None, mode="raise"):
     if axis is None or not x.ndim:
         x, axis = reshaped(x, (x.size,)), 0
-    n = x.shape[axis]
+    n, apply = x.shape[axis], mapped
     try:
-        indices = known(indices)
-    except NoLoopForm:  # they are computed
-        if mode == "wrap":
-            indices = mapped(np.remainder, indices, n)
-        elif mode != "raise":
-            indices = mapped(np.minimum, mapped(np.maximum, indices, 0), n - 1)
-    else:
-        if mode != "raise":
-            indices = indices % n if mode == "wrap" else np.clip(indices, 0, n - 1)
+        indices, apply = known(indices), lambda fn, *numbers: fn(*numbers)
+    except NoLoopForm:
+        pass  # they are computed
+    if mode == "wrap":
+        indices = apply(np.remainder, indices, n)
+    elif mode != "raise":
+        indices = apply(np.minimum, apply(np.maximum, indices, 0), n - 1)
     return get(out, x, (*(slice(None),) * (axis % x.ndim), indices))
 
 
