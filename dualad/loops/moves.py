@@ -389,11 +389,11 @@ def get(out, x, index):
 def take(out, x, indices, axis=None, into=None, mode="raise"):
     if axis is None or not x.ndim:
         x, axis = reshaped(x, (x.size,)), 0
-    n, apply = x.shape[axis], mapped
+    n = x.shape[axis]
     try:
         indices, apply = known(indices), lambda fn, *numbers: fn(*numbers)
     except NoLoopForm:
-        pass  # they are computed
+        apply = mapped
     if mode == "wrap":
         indices = apply(np.remainder, indices, n)
     elif mode != "raise":
