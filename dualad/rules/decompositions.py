@@ -12,6 +12,7 @@ Below, ``n = u^H t v`` is the tangent in the basis of the decomposition; its cot
 from __future__ import annotations
 
 import warnings
+from functools import cache
 
 from ..support.ufunc_loops import beneath, named
 from .constants import evaluate, stopped
@@ -172,6 +173,12 @@ def eigenvalues_vjp(g, ans, a, UPLO):
     return (conj(v) * g[..., None, :]) @ mT(v)
 
 
+@cache
+def eig_of_one():
+    """Return what NumPy's `eig` gives of the smallest matrix: its class, and whether eigenvalues are always complex (NumPy 2.5)."""
+    return np.linalg.eig(np.zeros((1, 1)))
+
+
 def eigen(a):
     """Return the eigenvalues and vectors that NumPy finds, as constants; in a trace a test tells whether all are real."""
     if not notes_tests(a):
@@ -179,7 +186,7 @@ def eigen(a):
     if not np.all(np.isfinite(a)):
         raise np.linalg.LinAlgError("Array must not contain infs or NaNs")
     w, v = complex_eigen(a)
-    always = np.iscomplexobj(a) or np.iscomplexobj(np.linalg.eigvals(np.zeros((1, 1))))  # of all matrices, from NumPy 2.5 on
+    always = np.iscomplexobj(a) or np.iscomplexobj(eig_of_one()[0])
     return (w, v) if always or np.any(np.not_equal(np.imag(w), 0)) else (np.real(w), np.real(v))
 
 
@@ -468,7 +475,7 @@ constant(null_basis, inlined=null_basis_by_reflections)
 composite(np.linalg.cholesky, cholesky, with_numpy_value=True)
 composite(np.linalg.eigh,     lambda a, UPLO="L": eigh_factors(triangle(a, UPLO.upper() == "U"), UPLO), with_numpy_value=True)
 composite(np.linalg.eigvalsh, lambda a, UPLO="L": eigenvalues(triangle(a, UPLO.upper() == "U"), UPLO), with_numpy_value=True)
-composite(np.linalg.eig,      lambda a: type(np.linalg.eig(np.zeros((1, 1))))(*eig(a)), with_numpy_value=True)
+composite(np.linalg.eig,      lambda a: type(eig_of_one())(*eig(a)), with_numpy_value=True)
 composite(np.linalg.eigvals,  lambda a: general_eigenvalues(a, *eigen(a)), with_numpy_value=True)
 composite(np.linalg.svd,      svd, with_numpy_value=True)
 composite(np.linalg.qr,       qr, with_numpy_value=True)
