@@ -36,7 +36,6 @@ from dualad.support.costs import ONE_BY_ONE
 
 from ..storage.digests import compiled, hashed, summed
 from ..storage.states import raw
-from ..support.costs import IDENTITY_VALUES, KNOWN_CODES
 
 __all__ = ["Reads", "dependency_digests", "function_digest", "identity"]
 
@@ -45,6 +44,7 @@ CONTAINERS = (tuple, list, dict, set, frozenset)
 CODE, DEFAULTS, VERB = "its code", "its defaults", "the verb"
 DYNAMIC = frozenset({"__dict__", "__slots__", "vars", "asdict", "astuple", "fields", "attrgetter", "getattr", "getmembers"})
 OWN_PACKAGES = ("dualad", "checkpoint")
+MOST_VALUES = 100_000  # that are looked at: a function may hold a world of objects
 
 
 def dependency_digests(function: Callable[..., Any]) -> dict[str, str]:
@@ -153,7 +153,7 @@ class Reads:
             self.add(name, [b"seen"])
             return
         self._seen[id(value)] = value
-        if len(self._seen) > IDENTITY_VALUES:
+        if len(self._seen) > MOST_VALUES:
             self.add("the rest", [kind.__qualname__.encode()])
         elif kind is FunctionType:
             self.function(name, value)
@@ -361,7 +361,7 @@ def shallow(value: Any) -> bool:
     return type(value) in (tuple, list) and set(map(type, value)) <= ATOMS
 
 
-@lru_cache(maxsize=KNOWN_CODES)
+@lru_cache(maxsize=4096)  # 100 bytes each; otherwise each call of a fit walks through all code again
 def written(code: CodeType) -> bytes:
     """A digest of what compiled code consists of, found once."""
     return hashed(compiled(code)).encode()

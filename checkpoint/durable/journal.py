@@ -24,7 +24,7 @@ from ..storage import DamagedState
 from ..storage.codec import NAMESPACE
 from ..storage.digests import described, digest
 from ..storage.states import canonical, copy_state, nbytes
-from ..support.costs import PART_BYTES
+from ..support.costs import GATHERED_BYTES
 from ..sweep.player import RowRestorers
 from .folder import ANEW, Mark, remove_files, warn
 from .identity import function_digest
@@ -170,7 +170,7 @@ class DurableJournal:
         now.left = now.steps = steps
         before = last[0] if last else session.peek(steps - 1) if steps else final
         self._ends = self._leaves(max(steps - 1, 0), copy_state(before))
-        if nbytes(self._ends) > PART_BYTES:
+        if nbytes(self._ends) > GATHERED_BYTES:
             self._note_ends()
         if steps and monotonic() >= session.due:
             self._commit()

@@ -14,7 +14,7 @@ from dualad.support.forks import lock_of
 from ..storage.codec import check_leaves, encode_leaves, encode_rows, next_header, next_rows, unreadable
 from ..storage.files import appended, of_others, opened
 from ..storage.memory import Kind, Pattern
-from ..support.costs import PART_BYTES
+from ..support.costs import GATHERED_BYTES
 
 __all__ = ["ResultFile", "RowLog"]
 
@@ -74,7 +74,7 @@ class RowLog(Log):
         self._rows += bytes(self._pattern.size)
         self._pattern.pack(leaves, self._rows, at)
         self._indices.append(index)
-        if len(self._rows) > PART_BYTES:
+        if len(self._rows) > GATHERED_BYTES:
             self.flush()
 
     def _seal(self) -> None:
@@ -170,7 +170,7 @@ class ResultFile(Log):
         """Find the results, and cut off what is behind the last one."""
         size = self._file.seek(0, os.SEEK_END)
         self._file.seek(0)
-        file = io.BufferedReader(self._file, PART_BYTES)
+        file = io.BufferedReader(self._file)
         at, beginning = 0, file.read(len(MAGIC))
         while at < size:
             file.seek(at)
@@ -197,8 +197,8 @@ def _next(file: Any, at: int, size: int) -> int:
     """Where the next result may begin."""
     while at < size:
         file.seek(at)
-        found = file.read(PART_BYTES).find(MAGIC)
+        found = file.read(GATHERED_BYTES).find(MAGIC)
         if found >= 0:
             return at + found
-        at += PART_BYTES - len(MAGIC) + 1
+        at += GATHERED_BYTES - len(MAGIC) + 1
     return size

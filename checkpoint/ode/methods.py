@@ -20,9 +20,11 @@ from dualad.verbs.implicit import implicit
 from dualad.verbs.jacobian import jacobian
 
 from ..reverse.tape import Var
-from ..support.costs import NEWTON_ROUNDINGS, NEWTON_STEPS
 
 __all__ = ["METHODS", "Method", "method_of"]
+
+NEWTON_STEPS = 50  # of an implicit step, which takes 3 to 6
+ROUNDINGS = 64.0  # of the state: a smaller correction ends them
 
 
 class Method:
@@ -178,7 +180,7 @@ def newton(residual: Callable, params: tuple, size: int, colors: Any) -> np.ndar
             corrected = solver(jacobian_at(z, *params), size)
         change = corrected(residual(z, *params))
         z, size_of_change = z - change, np.max(np.abs(change), initial=0.0)
-        if size_of_change <= NEWTON_ROUNDINGS * np.finfo(float).eps * max(scale, np.max(np.abs(z), initial=0.0)):
+        if size_of_change <= ROUNDINGS * np.finfo(float).eps * max(scale, np.max(np.abs(z), initial=0.0)):
             return z
         corrected, last = corrected if size_of_change < 0.5 * last else None, size_of_change
     raise RuntimeError(

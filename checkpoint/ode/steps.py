@@ -141,10 +141,10 @@ def compiled(source: Jit, method: Any, shape: tuple, vectorized: bool, make: Cal
     return known[key]
 
 
-def runs(counts: list[int], alone: set[int]) -> list[tuple[int, int]]:
+def runs(counts: list[int], alone: set[int], spare: int = LEAST_ROWS) -> list[tuple[int, int]]:
     """Return ranges of steps, of which each is one chain: rows for the times in a step are alike in all steps of one.
 
-    `counts` says how many times there are in each step; the steps in `alone` are a range each.
+    `counts` says how many times there are in each step; the steps in `alone` are a range each, and `spare` rows cost less than a range.
     """
     found: list[tuple[int, int]] = []
     start = 0
@@ -152,7 +152,7 @@ def runs(counts: list[int], alone: set[int]) -> list[tuple[int, int]]:
         stop, total, most = start, 0, 0
         while stop < len(counts) and not (stop in alone and stop > start):
             total, most = total + counts[stop], max(most, counts[stop])
-            if stop > start and (stop + 1 - start) * most > ROWS_PER_TIME * total + LEAST_ROWS:
+            if stop > start and (stop + 1 - start) * most > ROWS_PER_TIME * total + spare:
                 break
             stop += 1
             if stop - 1 in alone:

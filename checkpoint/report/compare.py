@@ -12,7 +12,7 @@ from dualad.support.callers import trimmed
 from ..schedules import CTZ, Revolve, Schedule, StoreAll
 from ..schedules.machine import simulate
 from ..support.checks import amount, whole_number
-from ..support.costs import COMPARED_STEPS, RECORD_COST
+from ..support.costs import RECORD_COST
 from ..support.tables import html, markdown, text
 from ..sweep.plan import plan, state_size
 from .plot import plot_tradeoff
@@ -22,6 +22,7 @@ __all__ = ["Measured", "Row", "Tradeoff", "compare"]
 HEADINGS = ("schedule", "saved states", "memory", "disk", "advances", "work")
 MEASURED = ("first sweep", "reverse sweep", "time", "peak memory", "saves", "loads")
 DISK = HEADINGS.index("disk")
+COMPARED_STEPS = 10**7  # every action is counted: some seconds for a million steps
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,13 @@ from ..schedules.history import LINES, History
 from ..schedules.machine import Cursor, executed
 from ..schedules.schedule import check_schedule
 from ..support.checks import whole_number
-from ..support.costs import DRAWN_STEPS, PLOTTED_STEPS
+from .plot import PLOTTED_STEPS
 
 __all__ = ["Drawing", "draw"]
 
 LEGEND = "X saved   + loaded   - advanced over   ^ working state"
 RECORDED = "   R recorded"
+DRAWN_STEPS = 120  # that a terminal shows
 WIDTH, HEIGHT, MARGIN = 640, 320, 36  # of the picture in a notebook
 
 

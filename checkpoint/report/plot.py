@@ -12,9 +12,11 @@ from ..schedules import Online, Periodic, Schedule, advances
 from ..schedules.history import LINES, History
 from ..schedules.machine import simulate
 from ..support.checks import whole_number
-from ..support.costs import PLOTTED_EXECUTIONS, PLOTTED_STEPS
 
-__all__ = ["check_picture", "plot_schedule", "plot_tradeoff"]
+__all__ = ["PLOTTED_STEPS", "check_picture", "plot_schedule", "plot_tradeoff"]
+
+PLOTTED_STEPS = 2000  # that can be told apart
+COUNTED_STEPS = 2_000_000  # of all chains that are executed on integers for one curve
 
 #: told apart with every kind of colour vision (Okabe & Ito 2008), and by their markers
 COLOURS = {
@@ -160,7 +162,7 @@ def _curve(family: str, steps: int) -> list[tuple[int, int]]:
         return [(slots, advances(steps, slots)) for slots in _slots(steps)]
     if family == "Online":
         slots = [slots for slots in _slots(steps) if 2 < slots <= max(steps // 10, 4)]
-        apart = -(-len(slots) // min(max(PLOTTED_EXECUTIONS // steps, 2), 24)) or 1
+        apart = -(-len(slots) // min(max(COUNTED_STEPS // steps, 2), 24)) or 1
         return [(count, simulate(Online(count), steps).advances) for count in slots[::apart]]
     return []
 

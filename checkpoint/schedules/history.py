@@ -1,11 +1,12 @@
 """What a schedule does with a chain over time, for pictures; one evaluation of the step takes one unit of time."""
 
-from ..support.costs import DRAWN_EVALUATIONS
 from .actions import Action, Advance, Drop, Record, Reverse, Save
 from .machine import Cursor, executed
 from .schedule import Schedule
 
 __all__ = ["LINES", "History"]
+
+WIDTH = 400  # evaluations that a picture tells apart
 
 LINES = {"first sweep": "#0072B2", "advanced again": "#E69F00", "reversed": "#1a1a1a"}  # what the working state goes through: colours
 
@@ -53,4 +54,4 @@ class History:
 
     def visible(self) -> list[tuple[int, int, int]]:
         """Return the intervals that a picture can show: of long chains, of states saved long enough to be seen."""
-        return [line for line in self.intervals if line[2] - line[1] >= self.now // DRAWN_EVALUATIONS]
+        return [line for line in self.intervals if line[2] - line[1] >= self.now // WIDTH]

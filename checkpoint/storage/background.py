@@ -19,7 +19,7 @@ import optree
 
 from dualad.support.byte_sizes import format_bytes
 
-from ..support.costs import GATHERED_PARTS, GATHERED_STATE_BYTES, HELD_BYTES, WAIT_WARNING_SECONDS
+from ..support.costs import GATHERED_BYTES, HELD_BYTES, WAIT_WARNING_SECONDS
 from .codec import NAMESPACE, check_leaves, encode_leaves, encode_rows, read_leaves, read_records
 from .files import write_file
 from .lock import Lock
@@ -31,6 +31,7 @@ from .worker import Job, Worker
 __all__ = ["LOCK", "Batch", "DiskSession", "File", "Folder", "StateFile"]
 
 LOCK, MADE_HERE = "lock", re.compile("checkpoint-[0-9a-f]{16}")  # of a folder: the name of its lock, and its own
+PARTS = HELD_BYTES // GATHERED_BYTES  # of the small states in main memory, one of which is written at once
 SURVEYED: set[Path] = set()  # where this process has looked for abandoned folders
 
 
@@ -128,7 +129,7 @@ class DiskSession(PackedSession):
     name, namespace = "Disk", NAMESPACE
 
     def __init__(self, path: Path | None, queue: int) -> None:
-        super().__init__(GATHERED_STATE_BYTES)
+        super().__init__(GATHERED_BYTES)
         self._path, self._queue = path, queue
         self._large: dict[int, File] = {}  # what is not in the pool: large states, and small ones that were evicted from it
         self._batches: dict[int, Batch] = {}  # in which a small state was written
@@ -149,7 +150,7 @@ class DiskSession(PackedSession):
         self._check_structure(index, structure)
         size = self._pool.add(index, structure, leaves)
         if size is not None:
-            if self._pool.nbytes > HELD_BYTES - HELD_BYTES // GATHERED_PARTS:
+            if self._pool.nbytes > HELD_BYTES - HELD_BYTES // PARTS:
                 self._evict()
             return size
         check_leaves(leaves)
@@ -227,7 +228,7 @@ class DiskSession(PackedSession):
         while self._writing:  # what is written is a copy
             file = self._writing.popleft()
             self._waited_for(file.written, file)
-        indices = self._pool.indices()[: max(len(self._pool) // GATHERED_PARTS, 1)]
+        indices = self._pool.indices()[: max(len(self._pool) // PARTS, 1)]
         unwritten = [index for index in indices if index not in self._batches]
         if unwritten:
             self._submit(self._batch(unwritten))

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from ..support.costs import WORKER_WAIT_SECONDS
-
 __all__ = ["Job", "Worker"]
+
+LOOK_AGAIN = 1.0  # seconds, so that Ctrl-C is heard where a wait for a lock cannot be interrupted
 
 
 class Job:
@@ -43,7 +43,7 @@ class Job:
     def wait(self) -> None:
         """Return when it is done, or has failed."""
         while not self._ended:
-            if self._gate.acquire(timeout=WORKER_WAIT_SECONDS):
+            if self._gate.acquire(timeout=LOOK_AGAIN):
                 self._gate.release()
 
     def result(self) -> Any:

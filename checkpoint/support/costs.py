@@ -62,18 +62,14 @@ POOL_PROBES = 64
 
 #: bytes of a state that is packed in rows with others
 PACKED_BYTES = 4096
-#: the part of the small states in main memory that is written at once, and the largest state that is one of them
-GATHERED_PARTS = 8
-GATHERED_STATE_BYTES = HELD_BYTES // GATHERED_PARTS
+#: bytes of states, or rows, that are gathered in main memory and written in one file (an eighth of `HELD_BYTES`); a larger state has a
+#: file of its own
+GATHERED_BYTES = 8 << 20
 #: large states in main memory that wait to be written, where nothing is said; durable ones may take so many bytes
 WRITE_QUEUE = 2
 WRITE_QUEUE_BYTES = 1 << 30
-#: bytes of a file that are read at once, or wait in main memory to be written
-PART_BYTES = 1 << 20
 #: seconds of waiting for a disk after which it may warn
 WAIT_WARNING_SECONDS = 5.0
-#: seconds after which a wait for a worker looks again, so that Ctrl-C is heard
-WORKER_WAIT_SECONDS = 1.0
 
 # --- what outlives the process --------------------------------------------------------------------------------------------------------
 
@@ -83,32 +79,18 @@ DURABLE_SHARE = 0.05
 DISK_RATE = 1 << 29
 #: seconds: an evaluation that took less may be made again, to compare
 COMPARED_SECONDS = 1.0
-#: values that a function reads which are looked at, so that one that holds a world of objects is looked at in time
-IDENTITY_VALUES = 100_000
-#: functions whose code has a known digest, of 100 bytes each: without, each call of a fit would walk through their code again
-KNOWN_CODES = 4096
 
 # --- reports --------------------------------------------------------------------------------------------------------------------------
 
 #: a step that is recorded, kept and pulled, by one that is made twice and pulled: 0.9 to 1.7 in chains of 2 to 10^6 numbers
 RECORD_COST = 4 / 3
-#: steps of a comparison, whose actions are counted one by one: a few seconds for a million
-COMPARED_STEPS = 10**7
-#: steps of a drawing in text, of a picture over time, and those of all chains that are run through on integers for one curve
-DRAWN_STEPS = 120
-PLOTTED_STEPS = 2000
-PLOTTED_EXECUTIONS = 2_000_000
-#: evaluations in a picture that shows every saved state; in a longer one a line must span this part of it
-DRAWN_EVALUATIONS = 400
 
 # --- differential equations -----------------------------------------------------------------------------------------------------------
 
 #: bytes of the states of all steps of a solution below which they are kept: each step is made twice, not 4.7 times (788 steps of Lorenz
-#: eagerly; 2026-11-22)
+#: eagerly; 2026-11-22); and of interpolated states that compiled steps make besides those that are asked for
 SOLUTION_BYTES = 4 << 20
-#: rows of interpolated states for each time that is asked for, and at least: with more of them it is cheaper to begin another chain
+#: rows of interpolated states for each time that is asked for, and at least: with more of them it is cheaper to begin another chain. Not
+#: where steps are compiled (30 times in 734 steps of Lorenz: a gradient takes 1.6 ms in one chain, 9.2 in 20; 2026-11-23)
 ROWS_PER_TIME = 4
 LEAST_ROWS = 32
-#: Newton steps of an implicit step (it takes 3 to 6), and the roundings of the state below which a correction ends them
-NEWTON_STEPS = 50
-NEWTON_ROUNDINGS = 64.0

@@ -229,7 +229,7 @@ def test_what_does_not_go_together(folder):
 @pytest.mark.parametrize("kind", ["state", "batch"])
 def test_damaged_states_are_computed_again(folder, end, damage, kind, monkeypatch):
     if kind == "state":
-        monkeypatch.setattr(background, "GATHERED_STATE_BYTES", -1)
+        monkeypatch.setattr(background, "GATHERED_BYTES", -1)
     with pytest.raises(Interrupted):
         Calls(end).run(storage=Disk(folder, resume=True, every=0), schedule=Revolve(3))
     files = list(folder.glob(f"*.{kind}"))
@@ -316,7 +316,7 @@ def test_partial_steps_and_layers_have_a_fingerprint(folder):
 def test_what_two_points_count_on_is_kept(folder, monkeypatch, small):
     """A state is removed when there are two newer points without it; one that no point has known is never kept."""
     if not small:
-        monkeypatch.setattr(background, "GATHERED_STATE_BYTES", -1)
+        monkeypatch.setattr(background, "GATHERED_BYTES", -1)
     kind = "batch" if small else "state"
     session = session_module.DurableStates(folder, queue=4)
     session.begin({})
@@ -363,7 +363,7 @@ def test_points_are_made_when_they_are_due_and_not_while_one_is_written(folder, 
 
 def test_the_first_point_waits_until_its_states_can_be_written_in_a_small_part_of_the_time(folder, monkeypatch):
     clock = [5.0]
-    monkeypatch.setattr(background, "GATHERED_STATE_BYTES", -1)
+    monkeypatch.setattr(background, "GATHERED_BYTES", -1)
     monkeypatch.setattr(session_module, "monotonic", lambda: clock[0])
     monkeypatch.setattr(session_module, "DISK_RATE", GRID.nbytes)  # a second for each state
     session = Disk(folder, resume=True).open()
@@ -380,7 +380,7 @@ def test_the_first_point_waits_until_its_states_can_be_written_in_a_small_part_o
 @pytest.mark.parametrize(("queue", "room", "written"), [(None, 1 << 30, 0), (None, 4 * 800, 3), (3, 1 << 30, 4), (None, 0, 5)])
 def test_large_states_stay_in_main_memory_as_long_as_there_is_room(folder, monkeypatch, queue, room, written):
     """With resume and nothing said, as many as a GiB holds; the oldest is written when the next one will need its place."""
-    monkeypatch.setattr(background, "GATHERED_STATE_BYTES", -1)
+    monkeypatch.setattr(background, "GATHERED_BYTES", -1)
     monkeypatch.setattr(session_module, "WRITE_QUEUE_BYTES", room)
     session = Disk(folder, queue=queue, resume=True, every=1000.0).open()
     session.begin({})

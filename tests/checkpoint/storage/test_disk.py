@@ -26,7 +26,7 @@ STATE = {"u": np.arange(6.0).reshape(2, 3), "pair": Binary(1.5, None), "list": [
 
 @pytest.fixture(autouse=True)
 def every_state_in_a_file_of_its_own(monkeypatch):
-    monkeypatch.setattr(module, "GATHERED_STATE_BYTES", -1)
+    monkeypatch.setattr(module, "GATHERED_BYTES", -1)
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def test_an_error_of_the_thread_reaches_the_caller(session, monkeypatch):
 SCRIPT = """
 import os, sys, numpy as np
 from checkpoint.storage import Disk, background
-background.GATHERED_STATE_BYTES = -1
+background.GATHERED_BYTES = -1
 sessions = [Disk(sys.argv[1]).open() for _ in range(3)]
 for session in sessions:
     session.save(0, np.zeros(100_000))
@@ -217,7 +217,7 @@ def test_hundreds_of_sessions_leave_no_thread_and_no_open_file(tmp_path):
 
 @pytest.fixture
 def small(monkeypatch, tmp_path):
-    monkeypatch.setattr(module, "GATHERED_STATE_BYTES", 1000)
+    monkeypatch.setattr(module, "GATHERED_BYTES", 1000)
     monkeypatch.setattr(module, "HELD_BYTES", 100)
     session = Disk(tmp_path).open()
     yield session
@@ -283,7 +283,7 @@ def test_what_cannot_be_packed_has_a_file(small, tmp_path):
 
 def test_it_warns_once_where_writing_outlasts_stepping(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "write_file", lambda path, blocks, what: time.sleep(0.02))
-    monkeypatch.setattr(module, "GATHERED_STATE_BYTES", -1)
+    monkeypatch.setattr(module, "GATHERED_BYTES", -1)
     monkeypatch.setattr(module, "WAIT_WARNING_SECONDS", 0.05)
     session = Disk(tmp_path, queue=1).open()
     with pytest.warns(RuntimeWarning, match=r"Disk: the sweep waited .* s of .* s for states of 80 B.*Disk\(queue=6\)") as warned:

@@ -26,7 +26,7 @@ STORAGES = {
 @pytest.fixture(params=STORAGES)
 def storage(request, tmp_path, monkeypatch):
     if request.param == "files":
-        monkeypatch.setattr(background, "GATHERED_STATE_BYTES", -1)
+        monkeypatch.setattr(background, "GATHERED_BYTES", -1)
     yield STORAGES[request.param](tmp_path)
     assert list(tmp_path.iterdir()) == []
 

@@ -35,7 +35,7 @@ def test_the_next_state_on_disk_is_read_ahead(tmp_path, monkeypatch):
         read.release()
         return known(path, index, *rest)
 
-    monkeypatch.setattr(background, "GATHERED_STATE_BYTES", -1)  # no state is small
+    monkeypatch.setattr(background, "GATHERED_BYTES", -1)  # no state is small
     monkeypatch.setattr(background, "read_leaves", watched)
     session = Tiers(Memory(), Disk(tmp_path, queue=1), on_disk={0, 2}).open()
     for k in range(3):

@@ -24,7 +24,7 @@ def test_stop_may_leave_undone_what_is_not_begun():
 
 def test_an_interrupted_wait_does_not_stop_the_next_one(monkeypatch):
     """The gate was taken by a frame that is gone: who waits looks at the job itself, again and again."""
-    monkeypatch.setattr(module, "WORKER_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(module, "LOOK_AGAIN", 0.01)
     job = Job(lambda: 3)
     waiter = threading.Thread(target=job.wait)
     waiter.start()

@@ -39,7 +39,7 @@ EXPECTED = run(schedule=StoreAll())
 
 @pytest.fixture(autouse=True)
 def every_state_in_a_file_of_its_own(monkeypatch):
-    monkeypatch.setattr(disk_module, "GATHERED_STATE_BYTES", -1)
+    monkeypatch.setattr(disk_module, "GATHERED_BYTES", -1)
 
 
 @pytest.fixture(autouse=True)
