@@ -1,6 +1,6 @@
 """Where a species must arrive to spread best: 256 x 256 differential equations over 1000 steps of SciPy's solver, in less than 100 MB.
 
-    python examples/invasion.py [--plot invasion.png] [--size 256]
+    python examples/invasion.py [--plot invasion.png] [--size 256] [--end 400]
 
 A population u on a landscape spreads by diffusion and grows where the land is fertile (Fisher 1937, Kolmogorov, Petrovsky & Piskunov
 1937): u' = Laplace(u) + r u (1 - u). The gradient of the final population by the initial one tells, for each place at once, how much one
@@ -8,11 +8,8 @@ more animal there is worth; that by the rate r, what a better place is worth. Al
 steps than STABLE would amplify waves from cell to cell, which the solution does not have, but its derivatives may.
 """
 
-from __future__ import annotations
-
-import argparse
-
 import numpy as np
+from shared import options, picture
 
 from checkpoint import CTZ, Stats, solve_ivp, value_and_grad
 
@@ -44,37 +41,18 @@ def worth(size, end, stats=None):
     return value_and_grad(population, argnums=(0, 1))(*landscape(size), end, stats)
 
 
-def plot(size, gradients, path):
-    """Draw the landscape with the initial population, and both gradients."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 3, figsize=(10.0, 3.4), layout="constrained")
-    start, rate = landscape(size)
-    names = ["growth rate, first group", "worth of an animal there", "worth of a better place"]
-    for ax, values, name in zip(axes, [rate, *gradients], names, strict=True):
-        figure.colorbar(ax.imshow(values, cmap="viridis"), ax=ax, shrink=0.75)
-        ax.contour(start, levels=[0.1], colors="w")
-        ax.set(title=name, xticks=[], yticks=[])
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--plot", metavar="FILE", help="write a picture")
-    parser.add_argument("--size", type=int, default=256, help="cells on a side (default 256)")
-    parser.add_argument("--end", type=float, default=400.0, help="the last time (default 400)")
-    options = parser.parse_args()
-    stats = Stats()
-    total, gradients = worth(options.size, options.end, stats)
-    print(f"{options.size**2} equations, {stats.steps} steps: a final population of {total:.0f}")
+    words, stats = options(__doc__, size=(256, "cells on a side"), end=(400.0, "the last time")), Stats()
+    total, gradients = worth(words.size, words.end, stats)
+    print(f"{words.size**2} equations, {stats.steps} steps: a final population of {total:.0f}")
     print(f"at most {stats.peak_states} states of the solver are saved, {stats.peak_bytes / 1e6:.1f} MB")
-    if options.plot:
-        plot(options.size, gradients, options.plot)
-        print(f"wrote {options.plot}")
+    start, rate = landscape(words.size)
+    names = ["growth rate, first group", "worth of an animal there", "worth of a better place"]
+    with picture(words.plot, columns=3, size=(10.0, 3.4)) as panels:
+        for axes, values, name in zip(panels, [rate, *gradients], names, strict=True):
+            axes.figure.colorbar(axes.imshow(values, cmap="viridis"), ax=axes, shrink=0.75)
+            axes.contour(start, levels=[0.1], colors="w")
+            axes.set(title=name, xticks=[], yticks=[])
 
 
 if __name__ == "__main__":

@@ -1,104 +1,59 @@
 """Who pushed this particle? Molecular dynamics with a neighbour list, and the gradient of one position by all earlier ones.
 
-    python examples/molecules.py [--plot molecules.png] [--side 12]
+    python examples/molecules.py [--plot molecules.png] [--steps 150]
 
-Particles in a periodic box attract and repel each other (Lennard-Jones, truncated with its force at r = 2.5), and move by the velocity
-Verlet method (Verlet 1967). The list of neighbours is made of plain positions every ten steps, as molecular dynamics codes do: it says
-which pairs are computed, and has no derivative. The ten steps are one step of a `chain`. The gradient says how far each particle's first
-position matters to the last one of the particle in the middle: influence spreads with the speed of sound.
+Particles in a periodic box attract and repel each other (Lennard-Jones, truncated with its force), and move by Verlet's method (1967).
+The list of neighbours is made of plain positions every ten steps, which are one step of a `chain`: it says which pairs are computed, and
+has no derivative. How far each particle's first position matters to the last one in the middle spreads with the speed of sound.
 """
 
-import argparse
-
 import numpy as np
+from shared import options, picture
 
 from checkpoint import chain, grad
 from dualad import primal
 
-CUT, SKIN, H = 2.5, 0.4, 0.005
-SPACING = 1.12
+CUT, SKIN, H, SPACING, SIDE = 2.5, 0.4, 0.005, 1.12, 12
+BOX, MIDDLE = SPACING * SIDE, SIDE // 2 * (SIDE + 1)
+START = SPACING * np.stack(np.meshgrid(np.arange(SIDE), np.arange(SIDE)), axis=-1).reshape(-1, 2)  # a lattice
+VELOCITIES = np.random.default_rng(0).normal(0.0, 0.6, START.shape)
 
 
-def lattice(side):
-    """Return positions on a square lattice, random velocities without drift, and the length of the box."""
-    x = SPACING * np.stack(np.meshgrid(np.arange(side), np.arange(side)), axis=-1).reshape(-1, 2).astype(float)
-    v = np.random.default_rng(0).normal(0.0, 0.6, x.shape)
-    return x, v - v.mean(axis=0), SPACING * side
-
-
-def between(x, pairs, box):
+def between(x, pairs):
     """Return the vectors from the second to the first particle of pairs, to the nearest image."""
     d = x[pairs[0]] - x[pairs[1]]
-    return d - box * np.round(primal(d) / box)
+    return d - BOX * np.round(primal(d) / BOX)
 
 
-def neighbours(x, box):
-    """Return the pairs of particles that may come close within ten steps."""
-    pairs = np.triu_indices(len(x), 1)
-    near = np.sum(between(x, pairs, box) ** 2, axis=1) < (CUT + SKIN) ** 2
-    return pairs[0][near], pairs[1][near]
-
-
-def strength(r2):
-    """Return the force over the distance, of a squared distance."""
-    return 24.0 * (2.0 / r2**7 - 1.0 / r2**4)
-
-
-def forces(x, pairs, box):
+def forces(x, pairs):
     """Return the forces on all particles; that at the cut is taken off, so that it is continuous."""
-    d = between(x, pairs, box)
-    r2 = np.sum(d**2, axis=1)
-    within = np.where(r2 < CUT**2, strength(r2) - strength(CUT**2) * CUT / np.sqrt(r2), 0.0)
-    pull, total = within[:, None] * d, np.zeros_like(x)
-    np.add.at(total, pairs[0], pull)
-    np.subtract.at(total, pairs[1], pull)
+    d, strength = between(x, pairs), lambda r: 24.0 * (2.0 / r**13 - 1.0 / r**7)
+    r, total = np.sqrt(np.sum(d**2, axis=1)), np.zeros_like(x)
+    pulls = np.where(r < CUT, (strength(r) - strength(CUT)) / r, 0.0)[:, None] * d
+    np.add.at(total, pairs, np.stack([pulls, -pulls]))
     return total
 
 
-def ten_steps(k, state, box):
-    x, v = state
-    pairs = neighbours(primal(x), box)
-    force = forces(x, pairs, box)
+def ten_steps(k, state):
+    (x, v), pairs = state, np.stack(np.triu_indices(len(START), 1))
+    pairs = pairs[:, np.sum(between(primal(x), pairs) ** 2, axis=1) < (CUT + SKIN) ** 2]  # those that may come close meanwhile
     for _ in range(10):
-        v = v + 0.5 * H * force
+        v = v + H * forces(x, pairs)  # half a step before and after x
         x = x + H * v
-        force = forces(x, pairs, box)
-        v = v + 0.5 * H * force
     return x, v
 
 
-def run(x, v, box, tens):
-    return chain(ten_steps, (x, v), box, steps=tens)
-
-
-def influence(side, tens):
-    """Return the last positions, and how far each first position matters to the last one of the particle in the middle."""
-    x, v, box = lattice(side)
-    middle = side // 2 * (side + 1)
-    rows = [grad(lambda x, axis=axis: run(x, v, box, tens)[0][middle, axis])(x) for axis in (0, 1)]
-    return run(x, v, box, tens)[0], middle, np.sqrt(sum(np.sum(row**2, axis=1) for row in rows))
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--plot", metavar="FILE", help="write a picture")
-    parser.add_argument("--side", type=int, default=12, help="particles on a side (default 12)")
-    parser.add_argument("--steps", type=int, default=150, help="steps, a multiple of ten (default 150)")
-    options = parser.parse_args()
-    x, middle, matters = influence(options.side, options.steps // 10)
-    print(f"{len(x)} particles, {options.steps} steps: {np.sum(matters > 1e-3)} particles matter by more than 0.001")
-    if options.plot:
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(5.2, 4.4), layout="constrained")
-        ax = figure.subplots()
-        x = x % (SPACING * options.side)
-        dots = ax.scatter(*x.T, c=np.log10(np.maximum(matters, 1e-6)), s=16000 / options.side**2, cmap="magma_r", edgecolors="0.6")
-        ax.plot(*x[middle], "c+", markersize=12, markeredgewidth=3)
-        ax.set(title="influence on the particle marked +", xticks=[], yticks=[], aspect="equal")
-        figure.colorbar(dots, ax=ax, label="log10 |derivative|")
-        figure.savefig(options.plot, dpi=120)
-        print(f"wrote {options.plot}")
+    words = options(__doc__, steps=(150, "a multiple of ten"))
+    last = lambda x: chain(ten_steps, (x, VELOCITIES), steps=words.steps // 10)[0]
+    matters = np.linalg.norm([grad(lambda x, axis=axis: last(x)[MIDDLE, axis])(START) for axis in (0, 1)], axis=(0, 2))
+    print(f"{len(START)} particles, {words.steps} steps: {np.sum(matters > 1e-3)} particles matter by more than 0.001")
+    with picture(words.plot, size=(5.2, 4.4)) as axes:
+        x = last(START) % BOX
+        dots = axes.scatter(*x.T, c=np.log10(np.maximum(matters, 1e-6)), s=110, cmap="magma_r", edgecolors="0.6")
+        axes.plot(*x[MIDDLE], "c+", markersize=12, markeredgewidth=3)
+        axes.set(title="influence on the particle marked +", xlabel="x", ylabel="y", aspect="equal")
+        axes.figure.colorbar(dots, ax=axes, label="log10 |derivative|")
 
 
 if __name__ == "__main__":

@@ -23,9 +23,9 @@ EXAMPLES = {
     "gaussian_process": ("", ("log likelihood 15.2061",), {}),
     "histogram": ("", ("a strength of 1.343 +- 0.696",), {}),
     "invasion": ("--size 8 --end 20", ("64 equations, ", " states of the solver are saved"), {}),
-    "kalman": ("--count 8", ("evaluations: pushes of",), {}),
-    "lstm": ("--updates 2", ("mean surprise 0.693 before",), {}),
-    "molecules": ("--side 5 --steps 10", ("25 particles, 10 steps: ",), {}),
+    "kalman": ("--count 12", ("evaluations: pushes of",), {}),
+    "lstm": ("--updates 2", ("2 updates: mean surprise 0.",), {}),
+    "molecules": ("--steps 10", ("144 particles, 10 steps: ",), {}),
     "minimal_surface": ("--cells 6", 3 * ("The solution converged.",), {}),
     "robertson": ("--cells 4", ("12 unknowns, 7 colours",), {}),
 }

@@ -25,6 +25,6 @@ def test_the_derivatives_are_those_of_differences():
 
 def test_the_fit_is_that_of_pyhf():
     parameters, least = pyhf.infer.mle.fit(example.DATA, example.MODEL, return_fitted_val=True)
-    found = example.fit()
+    found, _ = example.fit()
     assert found.fun == pytest.approx(float(least), rel=1e-7) and np.max(np.abs(found.jac)) < 1e-3
     np.testing.assert_allclose(found.x, parameters, atol=2e-3)
