@@ -152,7 +152,7 @@ def solve_ivp(
     found: Any = None
     refused: ClosedOver | None = None
     try:
-        called = plain_function(fun, None if top is None else solution)
+        called = plain_function(fun, solution)
         problem = solver, steps, fun, called, plain_span, np.array(plain_y0), settings
         if at_once:
             found = all_at_once(*problem, solution.between, t_eval is None and top is None)
@@ -234,6 +234,8 @@ def odeint(
     times = array(t)
     if np.ndim(times) != 1 or np.size(times) < 2:
         raise ValueError(f"odeint: t must be an array of at least two times, the first that of y0, got shape {np.shape(times)}")
+    if not (np.all(times[1:] > times[:-1]) or np.all(times[1:] < times[:-1])):
+        raise ValueError(f"odeint: the times t must increase, or decrease, each from the one before, got {primal(times)}")
     found = solve_ivp(right, (times[0], times[-1]), np.atleast_1d(array(y0)), method, times, args=args, rtol=rtol, atol=atol, **options)
     if not found.success:
         raise RuntimeError(f"odeint: the integration ended at t = {primal(found.t[-1])}: {found.message}")
@@ -282,8 +284,9 @@ class ClosedOver(TypeError):
 
 
 def plain_function(fun: Callable, solution: Solution | None = None) -> Callable:
-    """Return a right-hand side, or an event, for SciPy; a traced value that it returns comes from no argument."""
-    waiting = [] if solution is None else [solution]
+    """Return a right-hand side, of a solution, or an event, for SciPy; a traced value that it returns comes from no argument."""
+    waiting = [] if solution is None or solution.top is None else [solution]
+    first = [solution] if solution is not None else []
 
     def called(t: Any, y: Any, *args: Any) -> Any:
         if waiting:
@@ -291,6 +294,10 @@ def plain_function(fun: Callable, solution: Solution | None = None) -> Callable:
         found = fun(t, y, *args)
         if isinstance(found, Traced) or holds_traced(found):
             raise ClosedOver
+        if first:
+            first.clear()
+            if found is None or np.any(np.isnan(found)):  # of which SciPy would choose steps without end
+                raise ValueError(f"solve_ivp: the function returned {found} at the start, t = {t}, y = {y}: no step can be chosen")
         return found
 
     return marked(called, fun)

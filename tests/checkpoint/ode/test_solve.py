@@ -314,7 +314,10 @@ def decay(t, y, rate=1.0):
         (lambda: solve_ivp(3.0, (0.0, 1.0), [1.0]), TypeError, "solve_ivp"),
         (lambda: solve_ivp(decay, (0.0, 1.0), [1.0], t_eval=[2.0]), ValueError, "not within `t_span`"),
         (lambda: solve_ivp(decay, (0.0, 1.0), [1.0], events=3.0), TypeError, "event"),
+        (lambda: solve_ivp(lambda t, y: None, (0.0, 1.0), [1.0]), ValueError, "returned None at the start"),
+        (lambda: grad(lambda a: np.sum(solve_ivp(decay, (0.0, 1.0), [1.0], args=(a,)).y))(np.nan), ValueError, r"\[nan\] at the start"),
         (lambda: odeint(lambda y, t: -y, [1.0], [0.0]), ValueError, "at least two times"),
+        (lambda: odeint(lambda y, t: -y, [1.0], [0.0, 1.0, 0.5]), ValueError, "odeint: the times t must increase, or decrease"),
         (
             lambda: grad(lambda y: np.sum(solve_ivp(lambda t, y: y[:1], (0.0, 1.0), y).y))(np.ones(2)),
             ValueError,
