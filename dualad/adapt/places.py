@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import pairwise
+from operator import is_
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -23,7 +24,7 @@ PLAIN = {str, bytes, bool, int, float, complex, tuple, list, set, frozenset, typ
 WRAPPERS = {staticmethod, classmethod, MethodType, cached_property, type(cache(len))}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Change:
     """A key of a dict, or an attribute, that holds something new; of what is put there in the meantime nothing is undone."""
 
@@ -100,7 +101,8 @@ def functions_of(x: Any) -> Iterator[FunctionType]:
     kind = type(x)
     if kind is FunctionType:
         yield x
-        yield from functions_of(vars(x).get("__wrapped__"))
+        if (inner := vars(x).get("__wrapped__")) is not None:
+            yield from functions_of(inner)
     elif kind is partial:
         yield from functions_of(x.func)
     elif kind is property:
@@ -114,10 +116,10 @@ def functions_of(x: Any) -> Iterator[FunctionType]:
 
 def changes_of_function(function: FunctionType) -> Iterator[Change]:
     """Yield the changes of the defaults and of the closure of a function."""
-    if function.__defaults__ is not None:
-        new = tuple(map(stand_in, function.__defaults__))
-        if any(a is not b for a, b in zip(new, function.__defaults__, strict=True)):
-            yield Change(function, "__defaults__", function.__defaults__, new)
+    if (old := function.__defaults__) is not None:
+        new = tuple(map(stand_in, old))
+        if not all(map(is_, new, old)):
+            yield Change(function, "__defaults__", old, new)
     for name, value in (function.__kwdefaults__ or {}).items():
         yield from changed(function.__kwdefaults__, name, value)
     for cell in function.__closure__ or ():
