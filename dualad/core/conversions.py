@@ -105,10 +105,9 @@ def spelled_otherwise(name):
             "x @ M.T for the product with a sparse matrix, or M = dualad.scipy.sparse.csr_array(M); of traced entries "
             "dualad.scipy.sparse.csr_array((data, (rows, columns)))"
         )
-    if package.startswith("scipy.stats.") and "_multivariate" not in package:  # a method of a class of distributions
+    if package.startswith("scipy.stats."):  # a method of a distribution
         rows = import_module("dualad.scipy.stats").FUNCTIONS
-        with_row = next((kind for kind in ("norm", "poisson") if hasattr(rows[kind], function)), None)
-        return with_row and f"dualad.scipy.stats.{with_row}.{function}, or of another distribution there"
+        return f"dualad.{name}" if hasattr(rows.get(package.removeprefix("scipy.stats.")), function) else None
     return f"np.linalg.{function}" if package == "scipy.linalg" and hasattr(np.linalg, function) else None
 
 
@@ -126,8 +125,9 @@ def as_objects(x, copy=None):
             "a complex traced value cannot sit in an object array (NumPy would take its .imag for 0): use "
             "np.stack([...]) or dualad.array([...])"
         )
-    if inner.f_globals.get("__name__", "").startswith("numpy.ma"):
-        refuse_kind(np.ma.MaskedArray)
+    for makers, kind in {"numpy.ma.": np.ma.MaskedArray, "numpy.matrixlib.": np.matrix}.items():
+        if inner.f_globals.get("__name__", "").startswith(makers):
+            refuse_kind(kind)
     user = users(inner)
     if user is not None and x.level.objects is None:
         x.level.objects = place(user, user.f_lineno)

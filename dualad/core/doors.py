@@ -133,10 +133,13 @@ class NumberType(type):
     dtype: np.dtype
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if not is_traced(args):
+        if not is_traced((args, kwargs)):
             return cls.of(*args, **kwargs)
-        if cls.of is complex and len(args) == 2:
-            return cls(args[0]) + 1j * cls(args[1])
+        if cls.of is complex:
+            parts = dict(zip(("real", "imag"), args, strict=False), **kwargs)
+            if "imag" in parts:
+                return cls(parts.get("real", 0.0)) + 1j * cls(parts["imag"])
+            args = (parts["real"],)
         x = converted(args[0], None if cls.of in (float, complex) else cls.of)
         if x.dtype.kind == "c" and cls.of is float:
             raise TypeError("float() argument must be a string or a real number, not 'complex'")

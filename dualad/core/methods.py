@@ -14,7 +14,7 @@ from ..rules.calling import public_name
 from ..rules.kinds import COMPARISONS, OPERATORS, ROWS, SYMBOLS
 from ..rules.sparse import is_sparse
 from ..support.callers import searches
-from .conversions import comes_from_a_loop, defers, lift_of, lost, refuse_search, refuse_tie
+from .conversions import comes_from_a_loop, defers, lift_of, lost, refuse_kind, refuse_search, refuse_tie
 from .traced import Traced, example_of
 
 __all__ = []
@@ -156,10 +156,19 @@ def no_memory(x, name):
 
 
 def view(self, *args, **kwargs):
-    """Return a view; one of another dtype, or as a subclass of ndarray, is refused."""
-    if all(kind is np.ndarray or np.dtype(kind) == self.dtype for kind in (*args, *kwargs.values())):
-        return self[...]
-    return no_memory(self, "view")
+    """Return a view; one of another dtype, or as a class that gives operators or elements a meaning of its own, is refused."""
+    for kind in (*args, *kwargs.values()):
+        of_class = isinstance(kind, type) and issubclass(kind, np.ndarray)
+        if of_class:
+            refuse_kind(kind)
+        if kind not in (np.ndarray, np.recarray, np.memmap) if of_class else np.dtype(kind) != self.dtype:
+            wanted = kind.__name__ if of_class else np.dtype(kind)
+            raise TypeError(
+                f"view: a traced {type(self).__name__} cannot be seen as {wanted}: it is a value and its derivative, not one block of "
+                f"memory. x.astype(dtype) converts it; x[..., ::2] + 1j * x[..., 1::2] makes complex "
+                f"numbers of pairs of floats, np.stack([x.real, x.imag], -1) the pairs; dualad.primal(x).view is that of the value"
+            )
+    return self[...]
 
 
 def flags(self):

@@ -140,7 +140,11 @@ def name_of(frames):
 
 def running(frame):
     """Yield the module and the name of the function that a frame runs, and of functions that it closes over: those that it wraps."""
-    yield frame.f_globals.get("__name__", ""), frame.f_code.co_qualname.removesuffix(".__init__")
+    module, called = frame.f_globals.get("__name__", ""), frame.f_code
+    if module.startswith("scipy.stats.") and "<locals>" not in called.co_qualname:  # its distributions are objects
+        kind = type(frame.f_locals.get("self"))
+        yield from (("scipy.stats", f"{name}.{called.co_name}") for name, x in vars(sys.modules["scipy.stats"]).items() if type(x) is kind)
+    yield module, called.co_qualname.removesuffix(".__init__")
     if "<locals>" in frame.f_code.co_qualname:
         for name in frame.f_code.co_freevars:
             wrapped = frame.f_locals.get(name)

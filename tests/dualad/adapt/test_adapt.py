@@ -56,6 +56,7 @@ def complex_math(x):
     r, phi = cmath.polar(cmath.sqrt(x[1]) + cmath.exp(1j * x[0]) * cmath.log(x[2], 10))
     return r + phi * cmath.rect(x[0], x[1]).imag + cmath.acos(x[2] * 1j + 0.5).imag + cmath.phase(cmath.tanh(x[0] - 1j))
 def pythonic(x): return float(x[0]) ** 2 + abs(complex(x[1]) * 1j) ** 2 + complex(1.0, x[2]).imag ** 3 + complex(x[0], x[1]).real
+def by_keywords(x): return complex(real=x[0], imag=x[1]).imag ** 2 + complex(x[2], imag=2.0).real + complex(imag=x[0]).imag
 def typed(x): return np.float64(x[0]) ** 2 + np.float64(np.sum(x))
 def by_default(x, convert=np.float64, *, house=np.asarray): return convert(x[1]) * np.sum(house(x))
 def is_a_number(x):
@@ -101,8 +102,9 @@ def looped(x):
 vectorized = np.vectorize(math.sin)
 """
 FUNCTIONS = [
-    "by_default", "checked", "complex_math", "contiguous", "copied", "deep", "door", "dtypes", "filled", "imported", "is_a_number",
-    "listed", "looped", "masked", "mathematical", "mathematical_too", "methodical", "partially", "pythonic", "through_a_closure", "typed",
+    "by_default", "by_keywords", "checked", "complex_math", "contiguous", "copied", "deep", "door", "dtypes", "filled", "imported",
+    "is_a_number", "listed",
+    "looped", "masked", "mathematical", "mathematical_too", "methodical", "partially", "pythonic", "through_a_closure", "typed",
 ]  # fmt: skip
 X = np.array([0.3, -0.7, 1.1])
 
@@ -292,9 +294,11 @@ def test_scipy_is_reached_by_rows(code):
     )
     with dualad.adapt(code):
         np.testing.assert_allclose(ck.grad(code.posterior)(X), differences(code.posterior, X), rtol=1e-6)
-        exec("def refused(x): return stats.levy.logpdf(x[0])", vars(code))
-        with pytest.raises(TypeError, match="logpdf"):
+        exec("def refused(x): return stats.levy(scale=2.0).logpdf(x[0])", vars(code))
+        with pytest.raises(TypeError, match=r"^scipy\.stats\.levy\.logpdf asks .*: give the call a rule of its own"):
             ck.grad(code.refused)(X)
+    with pytest.raises(TypeError, match=r"^scipy\.stats\.norm\.logpdf asks .*: write dualad\.scipy\.stats\.norm\.logpdf, or "):
+        ck.grad(lambda x: code.stats.norm(0.0, 1.0).logpdf(x))(0.5)
 
 
 def test_stand_ins_pickle_as_the_modules(code):

@@ -345,10 +345,11 @@ def test_what_cannot_be_written_raises(code):
             "data": lambda a: a.data,
             "ctypes": lambda a: a.ctypes,
             "tobytes": lambda a: a.tobytes(),
-            "view": lambda a: a.view(np.recarray),
         }.items():
             with pytest.raises(AttributeError, match=f"has no '{name}': .* not one block of memory"):
                 dualad.derivative(of_memory(read))(3.0)
+        with pytest.raises(TypeError, match=r"numpy\.matrix together"):
+            dualad.derivative(of_memory(lambda a: a.view(np.matrix)))(3.0)
         with pytest.raises(TypeError, match=r"numpy\.nditer has no derivative"):
             dualad.derivative(of_memory(lambda a: code.np.nditer(a)))(3.0)
 

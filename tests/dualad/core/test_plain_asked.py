@@ -66,14 +66,22 @@ def test_views_and_flags_are_those_of_the_value(verb):
     def f(x):
         y = np.outer(x, x).T
         assert y.flags.f_contiguous and not y.flags["C_CONTIGUOUS"] and y.flags.writeable
-        shown = y.view(np.ndarray).view().view(np.float64).view(type=np.ndarray)
+        shown = y.view(np.ndarray).view().view(np.float64).view(type=np.recarray)
         shown[0, 1] = x[0] ** 3
         return np.sum(y)
 
     np.testing.assert_allclose(verb(f)(X), [3.0 + 2.0 + 2.0, 1.0 + 4.0], rtol=1e-15)
-    for kind in (np.matrix, np.int64, "c16"):
-        with pytest.raises(AttributeError, match=r"^a traced \w+ has no 'view': .*dualad\.primal\(x\)\.view is that of the value"):
+    kinds = {
+        np.matrix: "numpy.matrix together",
+        np.ma.MaskedArray: "its mask would be lost",
+        np.int64: "seen as int64",
+        "c16": "complex128",
+    }
+    for kind, words in {**kinds, type("Own", (np.ndarray,), {}): r"^view: a traced \w+ cannot be seen as Own: .*dualad\.primal"}.items():
+        with pytest.raises(TypeError, match=words):
             verb(lambda x, kind=kind: np.sum(x.view(kind)))(X)
+    with pytest.warns(PendingDeprecationWarning), pytest.raises(TypeError, match=r"numpy\.matrix together"):
+        verb(lambda x: np.sum(np.asmatrix(x)))(X)
     with pytest.raises(AttributeError, match="has no 'flags'"):
         verb(lambda x: x[0].flags)(X)
 
