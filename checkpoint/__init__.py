@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from .report.profile import profile
     from .reverse.ensemble import MemberError, map_gradients
     from .reverse.hessian import hessian
+    from .reverse.recording import grad, value_and_grad
     from .reverse.streams import jacobian_columns, jacobian_rows
     from .reverse.trace import Explanation, explain
-    from .reverse.verbs import grad, hvp, jacobian, linearize, value_and_grad, vjp
+    from .reverse.verbs import hvp, jacobian, linearize, vjp
     from .schedules import CTZ, Mixed, Online, Periodic, Revolve, Schedule, StoreAll, Tiered, from_checkpoint_schedules
     from .schedules.actions import Action, Advance, Drop, Load, Record, Reverse, Save
     from .storage import Disk, Memory, Storage, Tiers
@@ -45,7 +46,8 @@ _lazily(
         "reverse.ensemble": "MemberError map_gradients",
         "reverse.trace": "Explanation explain",
         "durable.fit": "Fit",
-        "reverse.verbs": "grad hvp jacobian linearize value_and_grad vjp",
+        "reverse.recording": "grad value_and_grad",
+        "reverse.verbs": "hvp jacobian linearize vjp",
         "reverse.hessian": "hessian",
         "sweep.plan": "Plan plan",
         "report.plot": "plot_schedule",

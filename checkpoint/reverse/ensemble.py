@@ -19,7 +19,7 @@ from dualad.support.executors import Crew, Unpicklable, check_executor
 from dualad.support.hints import Argnums
 from dualad.support.progress import Bar
 
-from .verbs import value_and_grad
+from .recording import value_and_grad
 
 Options: TypeAlias = dict[str, Any]  # of value_and_grad
 Outcome: TypeAlias = tuple[int, tuple[Any, Any] | Exception]  # number of a member; its value and gradient, or why it failed

@@ -17,7 +17,7 @@ from dualad.forward.directions import Directions
 from dualad.forward.dual import vanishes
 from dualad.forward.operators import BASIC
 from dualad.rules.cotangents import FLOAT, is_complex, like_primal, shape_of, unbroadcast
-from dualad.rules.indexing import accumulated, is_traced, last_write_mask, locate, overwritten, reads_once, scatter, updated
+from dualad.rules.indexing import accumulated, is_traced, last_write_mask, locate, overwritten, reads_once, updated
 from dualad.rules.kinds import ROWS, Elementwise
 from dualad.rules.partials import ONE
 
@@ -36,9 +36,6 @@ __all__ = [
     "Pointwise",
     "Unary",
     "place_of",
-    "pull_broadcast",
-    "pull_row",
-    "push_small",
 ]
 
 # --- the adjoints of one sweep ----------------------------------------------------------------------------------------------------
@@ -54,11 +51,9 @@ class Adjoints:
 
     __slots__ = ("entries", "nan_safe", "owned", "values")
 
-    def __init__(self, entries: list[Any], nan_safe: bool = False) -> None:
-        self.values: list[Any] = [ZERO] * len(entries)
-        self.entries = entries
+    def __init__(self, entries: list[Any], values: list[Any], nan_safe: bool = False) -> None:
+        self.entries, self.values, self.nan_safe = entries, values, nan_safe
         self.owned: set[int] = set()
-        self.nan_safe = nan_safe
 
     def place(self, node: Any) -> int:
         """Return the place of a node on the tape, where its entry is known from now on."""
@@ -101,56 +96,6 @@ class Adjoints:
         self.values[k] = now
         self.owned.add(k)
         return now
-
-
-# --- what the tape itself references: lists of (parent, pullback, residuals) ------------------------------------------------------------
-
-
-def pull_row(g: Any, residuals: Any) -> Any:
-    """Return the share of one argument of any row."""
-    row, i, ans, args, kwargs = residuals
-    share = row.vjp(i, g, ans, args, kwargs)
-    return ZERO if share is None else share
-
-
-def pull_part(g: Any, residuals: Any) -> Any:
-    """Return the share of an array that was joined with others; the residuals are its place in the result, and the result's shape."""
-    return g[residuals[0]]
-
-
-def pull_broadcast(g: Any, residuals: Any) -> Any:
-    """Return the share of an elementwise row's argument that was broadcast."""
-    pullback, inner, value = residuals
-    share = g if pullback is None else pullback(g, inner)
-    if type(share) is ndarray and type(value) is not ndarray:
-        return float(np.add.reduce(share, None))
-    return unbroadcast(share, value)
-
-
-def push_small(entry: Any, pushed: list[Any]) -> Any:
-    """Return the tangent of what such a list recorded."""
-    tangents = [pushed[k] for k, _, _ in entry]
-    if all(t is None for t in tangents):
-        return None
-    if entry[0][1] is pull_row:
-        row, _, ans, args, kwargs = entry[0][2]
-        filled = [None] * len(args)
-        for t, (_, _, (_, i, *_)) in zip(tangents, entry, strict=True):
-            filled[i] = t
-        return row.jvp(ans, args, kwargs, filled)
-    total: Any = 0.0
-    for t, (_, pullback, residuals) in zip(tangents, entry, strict=True):
-        if t is not None:  # a partial times a tangent is what it is times a cotangent, and broadcasts by itself
-            shape = None
-            if pullback is pull_part:
-                total = total + scatter(t, *residuals)
-                continue
-            if pullback is pull_broadcast:
-                pullback, residuals, _ = residuals
-                shape = residuals[0].shape
-            share = t if pullback is None else pullback(t, residuals)
-            total = total + (share if shape is None else np.broadcast_to(share, shape))
-    return total
 
 
 # --- what values hold -----------------------------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from dualad.rules.kinds import Abstract, Elementwise, Joint
 from dualad.rules.partials import evaluated
 from dualad.rules.precision import in_loop
 
-from .entries import Evaluation, Node, Number, Pointwise, pull_broadcast, pull_part, pull_row
-from .tape import NEVER_WRITTEN, Tape, Var, found, make_var, parts_of, taken
+from .entries import Evaluation, Node, Number, Pointwise
+from .tape import NEVER_WRITTEN, Tape, Var, found, make_var, parts_of, pull_broadcast, pull_part, pull_row, taken
 
 __all__ = ["NO_KEYWORDS", "NUMBERS", "direct", "stacked"]
 

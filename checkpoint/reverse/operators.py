@@ -24,9 +24,9 @@ from dualad.rules.kinds import OPERATORS, ROWS, SYMBOLS, Abstract, Composite, Co
 from dualad.rules.memory import shows_memory
 from dualad.rules.partials import FIRST, MINUS_ONE, ONE, SECOND, evaluated
 
-from .entries import Binary, Index, Linear, Node, Number, Pointwise, Unary, pull_broadcast
+from .entries import Binary, Index, Linear, Number, Pointwise, Unary
 from .fast import NO_KEYWORDS, NUMBERS, direct, stacked
-from .tape import NEVER_WRITTEN, Tape, Var, found, make_var, taken
+from .tape import NEVER_WRITTEN, Tape, Var, found, make_var, pull_broadcast, pull_row, taken
 
 __all__: list[str] = []
 
@@ -308,7 +308,8 @@ def array_function(self: Var, fn: Callable[..., Any], types: Any, args: Any, kwa
         ):
             v = row.call(a, *args[1:], **kwargs)
             rest = tape.freeze(args[1:]) if len(args) > 1 else ()
-            r = linear(Linear, row, (abstract(a), *rest), kwargs and tape.freeze(kwargs), self.node, v, tape)
+            small = a.nbytes <= tape.small and (type(v) is not ndarray or v.nbytes <= tape.small)
+            r = linear(None if small else Linear, row, (abstract(a), *rest), kwargs and tape.freeze(kwargs), self.node, v, tape)
             if row.view is not None and shows_memory(v, a):
                 r.alias = shared_view(self, alias, fn, args[1:], kwargs)
                 tape.own_small_view(r)
@@ -343,16 +344,22 @@ def plain_rest(args: Any, kwargs: dict[str, Any]) -> bool:
     return (NEVER_WRITTEN.issuperset(map(type, rest)) or not any(isinstance(value, Handle) for value in rest)) and "out" not in kwargs
 
 
-def linear(kind: type[Linear], row: Any, args: Any, kwargs: dict[str, Any], node: Node, v: Any, tape: Tape) -> Var:
-    """Record an entry of a function that is linear in its first argument, and return its variable."""
-    entries = tape.entries
+def linear(kind: type[Linear] | None, row: Any, args: Any, kwargs: dict[str, Any], node: Any, v: Any, tape: Tape) -> Var:
+    """Record a function that is linear in its first argument, of small arrays without an entry's kind, and return its variable."""
+    entries: list[Any] = tape.entries
+    entry: Any
     r = new(Var)
-    r.node = entry = new(kind)
-    entry.row, entry.parent, entry.args, entry.kwargs = row, node, args, kwargs
     k = len(entries)
-    entries.append(entry)
-    entry.place = k = k if entries[k] is entry else found(entries, entry)
-    entries[k] = None
+    if kind is None:
+        entry = [(node if type(node) is int else tape.keep(node), pull_row, (row, 0, None, args, kwargs))]
+        entries.append(entry)
+        r.node = k if entries[k] is entry else found(entries, entry)
+    else:
+        r.node = entry = new(kind)
+        entry.row, entry.parent, entry.args, entry.kwargs = row, node, args, kwargs
+        entries.append(entry)
+        entry.place = k = k if entries[k] is entry else found(entries, entry)
+        entries[k] = None
     r.primal = v.item() if type(v) is float64 else v
     r.level = tape
     r.alias = None

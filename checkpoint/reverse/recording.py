@@ -1,10 +1,10 @@
-"""A function recorded once on a tape: its value, and sweeps over it; what the verbs of reverse mode share."""
+"""A function recorded once on a tape: its value, and sweeps over it; grad, value_and_grad, and what the verbs of reverse mode share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, Concatenate, Literal, overload
 
 import numpy as np
 import optree
@@ -18,6 +18,7 @@ from dualad.forward.push import zero_like
 from dualad.forward.seeding import (
     check_scalar,
     chosen,
+    curried,
     flatten_arguments,
     flatten_input,
     flatten_output,
@@ -35,12 +36,134 @@ from dualad.forward.seeding import (
 from dualad.forward.streaming import chunk_size
 from dualad.rules.cotangents import is_complex, like_primal
 from dualad.support.callers import trim
-from dualad.support.hints import Chunk
+from dualad.support.hints import Argnums, Aux, Chunk, Decorator, Rest, Result, X
 from dualad.verbs.explain_nan import warn_not_finite
 
 from .tape import Tape, Var
 
-__all__ = ["Recording", "dtype_by", "gradient_function", "size_of"]
+__all__ = ["Recording", "dtype_by", "grad", "gradient_function", "size_of", "value_and_grad"]
+
+
+# --- public -----------------------------------------------------------------------------------------------------------------
+
+
+@overload
+def grad(
+    f: None = None, argnums: Argnums = 0, *, nan_safe: bool = False, check_finite: bool = False, has_aux: bool = False
+) -> Decorator: ...
+@overload
+def grad(
+    f: Callable[Concatenate[X, Rest], tuple[Any, Aux]],
+    argnums: Literal[0] = 0,
+    *,
+    nan_safe: bool = False,
+    check_finite: bool = False,
+    has_aux: Literal[True],
+) -> Callable[Concatenate[X, Rest], tuple[X, Aux]]: ...
+@overload
+def grad(
+    f: Callable[Concatenate[X, Rest], Any],
+    argnums: Literal[0] = 0,
+    *,
+    nan_safe: bool = False,
+    check_finite: bool = False,
+    has_aux: Literal[False] = False,
+) -> Callable[Concatenate[X, Rest], X]: ...
+@overload
+def grad(
+    f: Callable[..., Any], argnums: tuple[int, ...], *, nan_safe: bool = False, check_finite: bool = False, has_aux: Literal[False] = False
+) -> Callable[..., tuple[Any, ...]]: ...
+@overload
+def grad(
+    f: Callable[..., Any], argnums: Argnums, *, nan_safe: bool = False, check_finite: bool = False, has_aux: bool = False
+) -> Callable[..., Any]: ...
+@curried
+def grad(
+    f: Callable[..., Any], argnums: Argnums = 0, *, nan_safe: bool = False, check_finite: bool = False, has_aux: bool = False
+) -> Callable[..., Any]:
+    """Return a function that computes the gradient of `f`, a function that returns one number, in reverse mode.
+
+    Parameters
+    ----------
+    f : function that returns one number (shape ()); its arguments are numbers, arrays or pytrees of them.
+        Without it `grad` returns a decorator: ``@grad(argnums=1)``.
+    argnums : position of the argument to differentiate, or a tuple of positions.
+    nan_safe : see `vjp`.
+    check_finite : warn if the value or the gradient has an infinite or NaN element, once, and name the operation and its line that first
+        gave one (in a `chain` the step, too): for that `f` is evaluated again. Of what `jit` compiles around it nothing is looked at.
+    has_aux : `f` returns ``(result, aux)``; the gradient function returns ``(gradient, aux)``.
+
+    Returns
+    -------
+    function with f's arguments; its result has the structure and shapes of the argument, a tuple of them for a tuple.
+
+    Raises
+    ------
+    TypeError
+        Where f returns an array or a pytree (use `jacobian`), or a complex number, an integer or a boolean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from checkpoint import grad
+    >>> grad(lambda x: np.sum(x**2))(np.array([1.0, 3.0]))
+    array([2., 6.])
+    """
+    return gradient_function(f, argnums, "grad", nan_safe, has_aux, check_finite=check_finite)
+
+
+@overload
+def value_and_grad(
+    f: None = None, argnums: Argnums = 0, *, nan_safe: bool = False, check_finite: bool = False, has_aux: bool = False
+) -> Decorator: ...
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[X, Rest], Result],
+    argnums: Literal[0] = 0,
+    *,
+    nan_safe: bool = False,
+    check_finite: bool = False,
+    has_aux: bool = False,
+) -> Callable[Concatenate[X, Rest], tuple[Result, X]]: ...
+@overload
+def value_and_grad(
+    f: Callable[..., Result], argnums: tuple[int, ...], *, nan_safe: bool = False, check_finite: bool = False, has_aux: bool = False
+) -> Callable[..., tuple[Result, tuple[Any, ...]]]: ...
+@overload
+def value_and_grad(
+    f: Callable[..., Result], argnums: int, *, nan_safe: bool = False, check_finite: bool = False, has_aux: bool = False
+) -> Callable[..., tuple[Result, Any]]: ...
+@curried
+def value_and_grad(
+    f: Callable[..., Any], argnums: Argnums = 0, *, nan_safe: bool = False, check_finite: bool = False, has_aux: bool = False
+) -> Callable[..., Any]:
+    """Return a function that computes ``(f(x), gradient)`` in reverse mode.
+
+    Parameters
+    ----------
+    f, argnums, nan_safe, check_finite : see `grad`.
+    has_aux : `f` returns ``(result, aux)``; the function returns ``((result, aux), gradient)``.
+
+    Returns
+    -------
+    function with f's arguments, which returns what f does and the gradient: see `grad`.
+
+    Raises
+    ------
+    TypeError
+        Where f returns an array or a pytree (use `vjp` or `jacobian`), or a complex number, an integer or a boolean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from checkpoint import value_and_grad
+    >>> value_and_grad(lambda x: np.sum(x**2))(np.array([1.0, 3.0]))
+    (np.float64(10.0), array([2., 6.]))
+    """
+    return gradient_function(f, argnums, "value_and_grad", nan_safe, has_aux, valued=True, check_finite=check_finite)
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------------
 
 
 def size_of(x: Any) -> int:

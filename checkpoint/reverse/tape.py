@@ -35,8 +35,8 @@ from dualad.core.levels import Handle, Level, Owner, errors_as_in, new, shared_v
 from dualad.core.traced import Traced
 from dualad.core.with_numpy_value import with_numpy_value
 from dualad.forward.dual import refuse_traced_metadata, separate
-from dualad.rules.cotangents import is_symbolic
-from dualad.rules.indexing import getitem, overwritten
+from dualad.rules.cotangents import is_symbolic, unbroadcast
+from dualad.rules.indexing import getitem, overwritten, scatter
 from dualad.rules.kinds import ROWS, Abstract, Composite, Elementwise
 from dualad.rules.memory import copied, own_to_write, shows_memory, writable
 from dualad.rules.partials import evaluated
@@ -45,9 +45,9 @@ from dualad.rules.primitives import all_finite
 from dualad.support.costs import SMALL_ARRAY_BYTES
 from dualad.support.equality import same_arrays
 
-from .entries import ZERO, Adjoints, Assign, Entry, Evaluation, Index, Node, Number, Part, Unary, place_of, push_small
+from .entries import ZERO, Adjoints, Assign, Entry, Evaluation, Index, Node, Number, Part, Unary, place_of
 
-__all__ = ["NEVER_WRITTEN", "Tape", "Var", "found", "make_var", "owner_of", "parts_of", "taken"]
+__all__ = ["NEVER_WRITTEN", "Tape", "Var", "found", "make_var", "owner_of", "parts_of", "pull_broadcast", "pull_part", "pull_row", "taken"]
 
 E = TypeVar("E", bound=Entry)
 NUMERIC = float | int | complex | np.ndarray | np.generic | Traced | list | tuple
@@ -182,14 +182,15 @@ class Tape(Level):
 
     def sweep_back(self, seeds: Iterable[tuple[Node | None, Any]], inputs: Sequence[int]) -> list[Any]:
         """Do what `pull` does, under the caller's error state."""
-        adjoints = Adjoints(self.entries.copy(), self.nan_safe)
-        values, entries, zero = adjoints.values, adjoints.entries, ZERO
-        last = -1
+        entries, zero = self.entries.copy(), ZERO
+        values: list[Any] = [zero] * len(entries)
+        adjoints, last = None, -1
         for node, g in seeds:
             if type(node) is int and values[node] is zero:
                 values[node] = g
                 last = max(last, node)
             elif node is not None:
+                adjoints = adjoints or Adjoints(entries, values, self.nan_safe)
                 last = max(last, adjoints.add(node, g, False))
         for k in range(last, -1, -1):
             g = values[k]
@@ -211,6 +212,7 @@ class Tape(Level):
                     now = values[i]
                     values[i] = share if now is zero else now + share
             elif entry is not None:
+                adjoints = adjoints or Adjoints(entries, values, self.nan_safe)
                 entry.pull(k, g, adjoints)
                 values[k] = zero  # its buffer may be large
         results = []
@@ -247,6 +249,56 @@ class Tape(Level):
                 entries[node.place] = node
                 waiting += node.parents
         return entries
+
+
+# --- what the tape itself references: lists of (parent, pullback, residuals) ------------------------------------------------------------
+
+
+def pull_row(g: Any, residuals: Any) -> Any:
+    """Return the share of one argument of any row."""
+    row, i, ans, args, kwargs = residuals
+    share = row.vjp(i, g, ans, args, kwargs)
+    return ZERO if share is None else share
+
+
+def pull_part(g: Any, residuals: Any) -> Any:
+    """Return the share of an array that was joined with others; the residuals are its place in the result, and the result's shape."""
+    return g[residuals[0]]
+
+
+def pull_broadcast(g: Any, residuals: Any) -> Any:
+    """Return the share of an elementwise row's argument that was broadcast."""
+    pullback, inner, value = residuals
+    share = g if pullback is None else pullback(g, inner)
+    if type(share) is np.ndarray and type(value) is not np.ndarray:
+        return float(np.add.reduce(share, None))
+    return unbroadcast(share, value)
+
+
+def push_small(entry: Any, pushed: list[Any]) -> Any:
+    """Return the tangent of what such a list recorded."""
+    tangents = [pushed[k] for k, _, _ in entry]
+    if all(t is None for t in tangents):
+        return None
+    if entry[0][1] is pull_row:
+        row, _, ans, args, kwargs = entry[0][2]
+        filled = [None] * len(args)
+        for t, (_, _, (_, i, *_)) in zip(tangents, entry, strict=True):
+            filled[i] = t
+        return row.jvp(ans, args, kwargs, filled)
+    total: Any = 0.0
+    for t, (_, pullback, residuals) in zip(tangents, entry, strict=True):
+        if t is not None:  # a partial times a tangent is what it is times a cotangent, and broadcasts by itself
+            shape = None
+            if pullback is pull_part:
+                total = total + scatter(t, *residuals)
+                continue
+            if pullback is pull_broadcast:
+                pullback, residuals, _ = residuals
+                shape = residuals[0].shape
+            share = t if pullback is None else pullback(t, residuals)
+            total = total + (share if shape is None else np.broadcast_to(share, shape))
+    return total
 
 
 def taken(entries: list[Any], entry: Any) -> int:

@@ -189,7 +189,7 @@ def trace_lines(tape: Trace, inputs: int, output: int | None, seed: int) -> list
     nodes = tape.entries
     ones = np.ones_like(tape.values[seed])[()]
     tangents = tape.push([(seed, ones)], range(len(nodes)))
-    adjoints, found, needed = Adjoints(nodes.copy()), {}, set()
+    adjoints, found, needed = Adjoints(nodes.copy(), [ZERO] * len(nodes)), {}, set()
     if output is not None:
         adjoints.add(output, 1.0, False)
         needed.add(output)

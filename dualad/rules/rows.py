@@ -261,11 +261,14 @@ class Differentiable(Row):
         return total
 
     def vjp(self, i, g, ans, args, kwargs):
-        """Return the cotangent of ``args[i]``."""
-        rule = self.vjps[self.argnums.index(i)]
-        if rule is None:
+        if self.alone:
+            share = self.transposes[0](g, *args, **kwargs)
+        elif (rule := self.vjps[self.argnums.index(i)]) is not None:
+            share = rule(g, ans, *args, **kwargs)
+        else:
             raise missing_rule(self, "VJP", i)
-        return like_primal(rule(g, ans, *args, **kwargs), args[i])
+        kept = type(share) is np.ndarray and share.dtype is getattr(args[i], "dtype", None)  # asked here, because most do
+        return share if kept else like_primal(share, args[i])
 
 
 class Joint(Differentiable):
@@ -367,7 +370,6 @@ class Elementwise(Differentiable):
 
     @cached_property
     def uses_ans(self) -> bool:  # type: ignore[override]
-        """Whether some partial uses the value."""
         return any(0 in positions for positions in self.used)
 
     @property
@@ -383,7 +385,6 @@ class Elementwise(Differentiable):
         return args if len(used) == len(args) else [arg if i in used or not is_number(arg) else Abstract(arg) for i, arg in enumerate(args)]
 
     def partial(self, i):
-        """Return the partial of argument i."""
         partial = self.partials[i] if i < len(self.partials) else None
         if partial is None:
             raise missing_rule(self, "derivative", i)
