@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 #: (overwritten, accumulated), to know whether an adjoint can be added into (last_write_mask), to print and optimise the operation,
 #: and to lay the tangent of a part in its place in a join (scatter)
 USERS = {
-    "scatter": {"dualad/graph/to_numpy.py", "dualad/graph/passes.py", "checkpoint/reverse/entries.py"},
+    "scatter": {"dualad/graph/to_numpy.py", "dualad/graph/passes.py", "checkpoint/reverse/tape.py"},
     "overwritten": {"dualad/forward/dual.py", "checkpoint/reverse/entries.py", "checkpoint/reverse/tape.py", "dualad/graph/to_numpy.py",
                     "dualad/sparse/values.py"},
     "overwritten_directions": {"dualad/forward/dual.py"},
