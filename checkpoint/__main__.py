@@ -152,52 +152,49 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument("--memory", type=size, metavar="SIZE", help='the best schedule for this budget, too: "2 GB"')
     table.add_argument("--schedules", type=several, metavar="S,S,...", help=f"each {FORMS} (default: a selection)")
     table.add_argument("--markdown", action="store_true", help="print the table in Markdown")
+    state = argparse.ArgumentParser(add_help=False)
+    state.add_argument("--state", type=size, required=True, metavar="SIZE", help='size of one state: 8MB, "1.5 GiB", 4096')
 
-    command = commands.add_parser(
-        "draw",
-        parents=[steps],
-        help="picture of a schedule: states across, time downwards",
-        description="Draw what a schedule does with a short chain (at most 120 steps, with --plot 2000).",
+    def command(run: Callable[[argparse.Namespace], str], parents: list[argparse.ArgumentParser], about: str, description: str) -> Any:
+        added = commands.add_parser(run.__name__.strip("_"), parents=parents, help=about, description=description)
+        added.set_defaults(run=run, plot=None)
+        return added.add_argument
+
+    add = command(
+        _draw,
+        [steps],
+        "picture of a schedule: states across, time downwards",
+        "Draw what a schedule does with a short chain (at most 120 steps, with --plot 2000).",
     )
-    command.add_argument("--schedule", type=schedule, default="ctz", metavar="S", help=f"{FORMS} (default: ctz)")
-    command.set_defaults(run=_draw)
-
-    command = commands.add_parser(
-        "compare",
-        parents=[steps, table],
-        help="table of memory against recomputation",
-        description="Count what schedules need: states and bytes saved, steps advanced, and all evaluations of the "
+    add("--schedule", type=schedule, default="ctz", metavar="S", help=f"{FORMS} (default: ctz)")
+    add = command(
+        _compare,
+        [steps, table, state],
+        "table of memory against recomputation",
+        "Count what schedules need: states and bytes saved, steps advanced, and all evaluations of the "
         "step as a multiple of one simulation. Takes some seconds for a million steps.",
     )
-    command.add_argument("--state", type=size, required=True, metavar="SIZE", help='size of one state: 8MB, "1.5 GiB", 4096')
-    command.add_argument("--pull-cost", type=float, metavar="C", help="what a pull takes, in plain steps (default: 1)")
-    command.add_argument(
-        "--record-cost", type=float, metavar="C", help="cost of a recorded step, in plain steps (default: 4/3 of 1 + a pull)"
+    add("--pull-cost", type=float, metavar="C", help="what a pull takes, in plain steps (default: 1)")
+    add("--record-cost", type=float, metavar="C", help="cost of a recorded step, in plain steps (default: 4/3 of 1 + a pull)")
+    add = command(
+        _plan,
+        [state],
+        "the schedule for a budget of memory",
+        "Choose the schedule, and where states are saved, of the shortest predicted time that a budget of memory allows.",
     )
-    command.set_defaults(run=_compare)
-
-    command = commands.add_parser(
-        "plan",
-        help="the schedule for a budget of memory",
-        description="Choose the schedule, and where states are saved, of the shortest predicted time that a budget of memory allows.",
+    add("--steps", type=count, metavar="N", help="length of the chain; leave it out if it is not known before")
+    add("--memory", type=size, required=True, metavar="SIZE", help='the budget: "2 GB"')
+    add("--step-seconds", type=float, metavar="T", help="time of one step")
+    add("--save-seconds", type=float, metavar="T", help="time to write a state to disk, which may then be used")
+    add = command(
+        _profile,
+        [steps, table],
+        "table of what schedules take, measured",
+        "Run a chain and its reverse sweep under several schedules, and measure times and memory.",
     )
-    command.add_argument("--steps", type=count, metavar="N", help="length of the chain; leave it out if it is not known before")
-    command.add_argument("--state", type=size, required=True, metavar="SIZE", help='size of one state: 8MB, "1.5 GiB", 4096')
-    command.add_argument("--memory", type=size, required=True, metavar="SIZE", help='the budget: "2 GB"')
-    command.add_argument("--step-seconds", type=float, metavar="T", help="time of one step")
-    command.add_argument("--save-seconds", type=float, metavar="T", help="time to write a state to disk, which may then be used")
-    command.set_defaults(run=_plan, plot=None)
-
-    command = commands.add_parser(
-        "profile",
-        parents=[steps, table],
-        help="table of what schedules take, measured",
-        description="Run a chain and its reverse sweep under several schedules, and measure times and memory.",
-    )
-    command.add_argument("step", type=_option(imported), metavar="STEP", help=OBJECT)
-    command.add_argument("state", type=_option(imported), metavar="STATE", help="its first state")
-    command.add_argument("params", type=_option(imported), nargs="*", metavar="PARAM", help="its params")
-    command.set_defaults(run=_profile)
+    add("step", type=_option(imported), metavar="STEP", help=OBJECT)
+    add("state", type=_option(imported), metavar="STATE", help="its first state")
+    add("params", type=_option(imported), nargs="*", metavar="PARAM", help="its params")
     return parser
 
 

@@ -297,13 +297,12 @@ class Evaluation:
     `is_comparison`: the result exists already. `is_probe`: it ends after the first step of its first chain."""
 
     def __init__(self, folder: FitFolder, key: str, is_comparison: bool = False) -> None:
-        self.key, self.step, self.is_comparison, self.is_probe = key, None, is_comparison, False
-        self._folder, self._path = folder, None
+        self.key, self.is_comparison, self.is_probe = key, is_comparison, False
+        self.step: list[str] | None = None
+        self._folder = folder
+        self._path: Path | None = None
         self._sessions: WeakSet[EvaluationSession] = WeakSet()  # that have a folder
         self.lock = None
-
-    step: list[str] | None
-    _path: Path | None
 
     def path_for(self, session: "EvaluationSession", chain: str) -> Path:
         """The folder of a chain: another one for each of several equal ones that are under way at once."""

@@ -6,14 +6,15 @@ import json
 import os
 import re
 import shutil
-from _thread import get_ident
-from collections.abc import Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Container, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from math import inf
 from pathlib import Path
 from secrets import token_hex
+from threading import RLock
 from time import monotonic
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -48,7 +49,7 @@ class FitFolder:
         self.path, self.began, self.compared = path, monotonic(), 0.0
         self._process = os.getpid()
         self.lock = None
-        self._making: dict[str, EvaluationLock] = {}  # by the keys of evaluations under way
+        self._making: WeakValueDictionary[str, AbstractContextManager[Any]] = WeakValueDictionary()  # by keys, of those under way
         self._memory: dict[str, list[Any]] = {}  # results that could not be written
         self._files: list[ResultFile] = []
         self._writer: ResultFile | None = None
@@ -142,19 +143,10 @@ class FitFolder:
                 )
             return key not in self._memory
 
-    @contextmanager
-    def making(self, key: str) -> Iterator[None]:
-        """Have one thread at a time evaluate at one point; the others wait, and find its result."""
-        own = EvaluationLock()
-        with lock_of(own):
-            while (there := self._making.setdefault(key, own)) is not own and there.thread != get_ident():
-                with lock_of(there):  # until that evaluation has ended
-                    pass
-            try:
-                yield
-            finally:
-                if there is own:
-                    del self._making[key]
+    def making(self, key: str) -> AbstractContextManager[Any]:
+        """The lock for evaluations at one point: the other threads wait for it, and find the result."""
+        with lock_of(self):
+            return self._making.setdefault(key, RLock())
 
     # --- evaluations that were interrupted ----------------------------------------------------------------------------
 
@@ -266,19 +258,12 @@ class FitFolder:
 
     def forked(self) -> None:
         """Go on in a fork: without the locks of other threads, and into a file of its own."""
-        self._making, self._writer = {}, None
+        self._making, self._writer = WeakValueDictionary(), None
 
     def close(self) -> None:
         for file in self._files:
             file.close()
         self._lock.release()
-
-
-class EvaluationLock:
-    """The lock of the thread that evaluates at a point; the others wait for it."""
-
-    def __init__(self) -> None:
-        self.lock, self.thread = None, get_ident()
 
 
 @atexit.register

@@ -48,7 +48,7 @@ class DurableJournal:
         until: Callable[..., Any] | None = None,
         restorers: RowRestorers = MappingProxyType({}),
     ) -> None:
-        self._session: DurableStates = session
+        self._session = session
         self._initial, self._step, self._schedule, self._restorers = state, step, schedule, restorers
         parts = token if isinstance(token, Named) else named("token", token)
         self._token = dict(parts)
@@ -356,13 +356,9 @@ class DurableJournal:
         return x
 
     def _numbered(self, actions: Iterator[Action], start: int) -> Iterator[Action]:
+        """The actions; the session counts those that have begun."""
         self._session.point = start
-        return self._counted(actions)
-
-    def _counted(self, actions: Iterator[Action]) -> Iterator[Action]:
-        for action in actions:
-            self._session.point += 1
-            yield action
+        return (action for self._session.point, action in enumerate(actions, start + 1))
 
 
 class DurableSession(DurableStates):

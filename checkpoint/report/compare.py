@@ -1,6 +1,6 @@
 """Memory against recomputation: what each schedule needs for a given chain."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from statistics import median
@@ -19,9 +19,6 @@ from .plot import plot_tradeoff
 
 __all__ = ["Measured", "Row", "Tradeoff", "compare"]
 
-HEADINGS = ("schedule", "saved states", "memory", "disk", "advances", "work")
-MEASURED = ("first sweep", "reverse sweep", "time", "peak memory", "saves", "loads")
-DISK = HEADINGS.index("disk")
 COMPARED_STEPS = 10**7  # every action is counted: some seconds for a million steps
 
 
@@ -54,16 +51,6 @@ class Measured:
     saves: int
     loads: int
     peak_states: int
-
-    def _cells(self) -> tuple[str, ...]:
-        return (
-            f"{self.first_seconds:.3g} s",
-            f"{self.reverse_seconds:.3g} s",
-            f"{self.work:.2f}x",
-            format_bytes(self.peak_bytes),
-            f"{self.saves:,}",
-            f"{self.loads:,}",
-        )
 
 
 @dataclass(frozen=True)
@@ -100,16 +87,24 @@ class Row:
     records: int = 0
     measured: Measured | None = None
 
-    def _cells(self) -> tuple[str, ...]:
-        return (
-            self.schedule,
-            f"{self.states:,}",
-            format_bytes(self.bytes),
-            format_bytes(self.disk_bytes),
-            f"{self.advances:,}",
-            f"{self.work:.2f}x",
-            *(self.measured._cells() if self.measured is not None else ()),
-        )
+
+#: the columns of a table: an attribute of a row, or of what was measured, and how it is written
+COLUMNS: dict[str, tuple[str, Callable[..., str]]] = {
+    "schedule": ("schedule", str),
+    "saved states": ("states", "{:,}".format),
+    "memory": ("bytes", format_bytes),
+    "disk": ("disk_bytes", format_bytes),
+    "advances": ("advances", "{:,}".format),
+    "work": ("work", "{:.2f}x".format),
+}
+MEASURED: dict[str, tuple[str, Callable[..., str]]] = {
+    "first sweep": ("first_seconds", "{:.3g} s".format),
+    "reverse sweep": ("reverse_seconds", "{:.3g} s".format),
+    "time": ("work", "{:.2f}x".format),
+    "peak memory": ("peak_bytes", format_bytes),
+    "saves": ("saves", "{:,}".format),
+    "loads": ("loads", "{:,}".format),
+}
 
 
 @dataclass(frozen=True)
@@ -202,13 +197,13 @@ class Tradeoff:
         """
         return plot_tradeoff(self, path)
 
-    def _cells(self) -> list[tuple[str, ...]]:
+    def _cells(self) -> list[list[str]]:
         """Headings and rows; the column of the disk only if something is there."""
-        measured = MEASURED if any(row.measured for row in self.rows) else ()
-        table: list[tuple[str, ...]] = [(*HEADINGS, *measured), *(row._cells() for row in self.rows)]
-        if any(row.disk_bytes for row in self.rows):
-            return table
-        return [cells[:DISK] + cells[DISK + 1 :] for cells in table]
+        columns = {name: column for name, column in COLUMNS.items() if name != "disk" or any(row.disk_bytes for row in self.rows)}
+        measured = MEASURED if any(row.measured for row in self.rows) else {}
+        both = lambda row: [(row, columns), *([(row.measured, measured)] if row.measured else [])]
+        table = [[say(getattr(of, name)) for of, those in both(row) for name, say in those.values()] for row in self.rows]
+        return [[*columns, *measured], *table]
 
 
 @trimmed

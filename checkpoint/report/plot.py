@@ -18,17 +18,16 @@ __all__ = ["PLOTTED_STEPS", "check_picture", "plot_schedule", "plot_tradeoff"]
 PLOTTED_STEPS = 2000  # that can be told apart
 COUNTED_STEPS = 2_000_000  # of all chains that are executed on integers for one curve
 
-#: told apart with every kind of colour vision (Okabe & Ito 2008), and by their markers
-COLOURS = {
-    "CTZ": "#D55E00",
-    "Revolve": "#0072B2",
-    "Online": "#009E73",
-    "Periodic": "#CC79A7",
-    "Tiered": "#E69F00",
-    "Mixed": "#56B4E9",
-    "StoreAll": "0.1",
+#: colours, told apart with every kind of colour vision (Okabe & Ito 2008), and markers
+STYLES = {
+    "CTZ": ("#D55E00", "*"),
+    "Revolve": ("#0072B2", "o"),
+    "Online": ("#009E73", "s"),
+    "Periodic": ("#CC79A7", "^"),
+    "Tiered": ("#E69F00", "D"),
+    "Mixed": ("#56B4E9", "v"),
+    "StoreAll": ("0.1", "P"),
 }
-MARKERS = {"CTZ": "*", "Revolve": "o", "Online": "s", "Periodic": "^", "Tiered": "D", "Mixed": "v", "StoreAll": "P"}
 
 
 def check_picture(path: str | PathLike[str]) -> None:
@@ -114,7 +113,7 @@ def plot_tradeoff(table: Any, path: str | PathLike[str] | None = None) -> Any:
         if points := _curve(family, steps):
             curve = [(states * size, _work(table, again)) for states, again in points]
             drawn = "steps-post" if family == "Periodic" else "default"
-            axes.plot(*zip(*curve, strict=True), color=COLOURS[family], lw=1, alpha=0.7, zorder=2, drawstyle=drawn)
+            axes.plot(*zip(*curve, strict=True), color=STYLES[family][0], lw=1, alpha=0.7, zorder=2, drawstyle=drawn)
     placed: list[tuple[float, float]] = []
     for number, row in enumerate(table.rows):
         _point(axes, row, number, placed)
@@ -126,10 +125,7 @@ def plot_tradeoff(table: Any, path: str | PathLike[str] | None = None) -> Any:
     furthest = max(size * steps, *(result.peak_bytes for result in measured), 0)
     axes.set(xlim=(0.8 * size, 1.5 * furthest), ylim=(min(1.6, 0.8 * min(works)), max(10, 1.6 * max(works))))
     _ticks(axes, size)
-    axes.set(
-        xlabel="memory for saved states",
-        ylabel="work or time, in simulations" if measured else "work, in simulations",
-    )
+    axes.set(xlabel="memory for saved states", ylabel="work or time, in simulations" if measured else "work, in simulations")
     axes.set_title(f"{steps:,} steps, a state of {format_bytes(table.state_bytes)}", fontsize=9)
     axes.grid(which="major", color="0.9", lw=0.6)
     _legend(axes, 1)
@@ -139,7 +135,7 @@ def plot_tradeoff(table: Any, path: str | PathLike[str] | None = None) -> Any:
 def _point(axes: Any, row: Any, number: int, placed: list[tuple[float, float]]) -> None:
     """Draw the point of a row, and of what was measured, with the letter that it has in the legend."""
     family, letter = row.schedule.partition("(")[0], chr(ord("a") + number % 26)
-    colour, marker, size = COLOURS.get(family, "0.4"), MARKERS.get(family, "o"), 12 if family == "CTZ" else 7
+    (colour, marker), size = STYLES.get(family, ("0.4", "o")), 12 if family == "CTZ" else 7
     disk = f" + {format_bytes(row.disk_bytes)} on disk" if row.disk_bytes else ""
     label = f"{letter}  {row.schedule}: {format_bytes(row.bytes)}{disk}, {row.work:.3g}x"
     axes.plot([row.bytes], [row.work], marker, color=colour, ms=size, mec="white", mew=0.6, label=label, zorder=5)

@@ -107,18 +107,22 @@ def profile(
     table = compared(steps, nbytes(state), schedules, memory, "profile")
     if pull is None:
         chain(step, state, *params, steps=1)  # compiles
-        started = perf_counter()
+    started = perf_counter()
+    if pull is None:
         chain(step, state, *params, steps=steps)
-        simulation = perf_counter() - started
     else:
-        simulation = _simulation(step, state, steps)
+        _simulate(step, state, steps)
+    simulation = perf_counter() - started
 
     def measured(schedule: Schedule) -> Measured:
         def run() -> tuple[Stats, tuple[float, float]]:
+            options: dict[str, Any] = {"steps": steps, "schedule": schedule, "storage": storage}
             if pull is None:
-                return _derived(step, state, params, {"steps": steps, "schedule": schedule, "storage": storage})
-            with Sweep(step, state, steps=steps, schedule=schedule, storage=storage, record=record) as sweep:
-                return sweep.stats, _timed(sweep, pull, seed)
+                stats = Stats()
+                return stats, _timed(lambda: _pullback(step, state, params, stats=stats, **options), lambda pullback: pullback(1.0))
+            with Sweep(step, state, record=record, **options) as sweep:
+                seeded = lambda final: sweep.backward(pull, seed(final) if callable(seed) else seed)
+                return sweep.stats, _timed(sweep.forward, seeded)
 
         if isinstance(step, Jit):
             run()  # compiles
@@ -131,40 +135,34 @@ def profile(
     return measured_costs(replace(table, rows=tuple(rows), simulation_seconds=simulation))
 
 
-def _derived(step: Callable[..., Any], state: Any, params: tuple[Any, ...], options: dict[str, Any]) -> tuple[Stats, tuple[float, float]]:
-    """Counts and seconds of the two sweeps of a chain, by all of its numbers."""
+def _pullback(step: Callable[..., Any], state: Any, params: tuple[Any, ...], **options: Any) -> Callable[[float], Any]:
+    """Make the first sweep of a chain; return its pullback to all numbers."""
     flat: Any = optree.tree_flatten((state, params), none_is_leaf=True)  # type: ignore[arg-type]
     leaves, structure = flat
-    places, stats = [i for i, leaf in enumerate(leaves) if is_floating(leaf)], Stats()
+    places = [i for i, leaf in enumerate(leaves) if is_floating(leaf)]
 
     def total(*values: Any) -> Any:
         given: list[Any] = list(leaves)
         for i, value in zip(places, values, strict=True):
             given[i] = value
         first, rest = optree.tree_unflatten(structure, given)
-        final: list[Any] = optree.tree_leaves(chain(step, first, *rest, stats=stats, **options))
+        final: list[Any] = optree.tree_leaves(chain(step, first, *rest, **options))
         return sum(np.sum(np.real(leaf)) for leaf in final if is_floating(leaf))
 
-    started = perf_counter()
-    _, pullback = vjp(total, *(leaves[i] for i in places))
-    between = perf_counter()
-    pullback(1.0)
-    return stats, (between - started, perf_counter() - between)
+    return vjp(total, *(leaves[i] for i in places))[1]
 
 
-def _simulation(step: Step, state: Any, steps: int) -> float:
-    """Seconds of one run without saving."""
+def _simulate(step: Step, state: Any, steps: int) -> None:
+    """Run a chain without saving."""
     x = copy_state(state)
-    started = perf_counter()
     for k in range(steps):
         x = step(k, canonical(x))
-    return perf_counter() - started
 
 
-def _timed(sweep: Sweep, pull: Pull, seed: Any) -> tuple[float, float]:
-    """Seconds of the two phases."""
+def _timed(first: Callable[[], Any], reverse: Callable[[Any], object]) -> tuple[float, float]:
+    """Seconds of the two sweeps; the second one is given what the first one returns."""
     started = perf_counter()
-    final = sweep.forward()
+    made = first()
     between = perf_counter()
-    sweep.backward(pull, seed(final) if callable(seed) else seed)
+    reverse(made)
     return between - started, perf_counter() - between

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpoint.report.compare import compare
-from checkpoint.report.plot import COLOURS, MARKERS, _curve, check_picture, plot_schedule, plot_tradeoff
+from checkpoint.report.plot import STYLES, _curve, check_picture, plot_schedule, plot_tradeoff
 from checkpoint.report.profile import profile
 from checkpoint.schedules import CTZ, Online, Periodic, Revolve, StoreAll, Tiered
 from checkpoint.schedules.history import History
@@ -77,7 +77,7 @@ def test_long_chains_show_the_states_held_longest_and_say_so():
 
 
 def test_every_family_has_a_marker_and_a_colour_of_its_own():
-    assert len(set(MARKERS.values())) == len(MARKERS) == len(set(COLOURS.values())) == len(COLOURS)
+    assert all(len({*parts}) == len(STYLES) for parts in zip(*STYLES.values(), strict=True))
 
 
 def test_other_endings_are_refused_by_the_names_of_those_there_are(tmp_path):

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpoint.schedules import Revolve, advances
-from checkpoint.schedules.actions import Advance, Save
-from checkpoint.schedules.machine import simulate
+from checkpoint.schedules.actions import Advance
+from checkpoint.schedules.machine import Cursor, executed, simulate
 from checkpoint.schedules.revolve import _table
 from checkpoint.support.costs import TABLE_STEPS
 
@@ -29,10 +29,7 @@ def exhaustive(costs, slots):
 
 def spent(schedule, costs):
     """Cost of all advances of a schedule."""
-    forward = list(schedule.forward(len(costs)))
-    saved = [action.index for action in forward if type(action) is Save]
-    actions = [*forward, *schedule.reverse(len(costs), saved)]
-    return sum(sum(costs[slice(*action)]) for action in actions if type(action) is Advance)
+    return sum(sum(costs[slice(*action)]) for action in executed(schedule, Cursor(len(costs))) if type(action) is Advance)
 
 
 @given(COSTS, st.integers(1, 5))

@@ -52,10 +52,3 @@ def test_counts(steps, size, argument):
         assert lengths <= {size} and 0 < steps - firsts[-1] <= size
     else:
         assert schedule.limit(steps) < 2 * steps**0.5 + 1
-
-
-@given(st.integers(0, 300), st.integers(1, 60))
-def test_unknown_length(steps, every):
-    known, unknown = (simulate(Periodic(every=every), steps, known=known) for known in (True, False))
-    assert unknown.peak_states == Periodic(every=every).limit(steps)
-    assert known._replace(saves=0, peak_states=0) == unknown._replace(saves=0, peak_states=0)

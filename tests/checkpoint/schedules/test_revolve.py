@@ -2,7 +2,7 @@
 
 import tracemalloc
 from collections import deque
-from itertools import chain, islice
+from itertools import islice
 
 import pytest
 from hypothesis import given, settings
@@ -10,17 +10,11 @@ from hypothesis import strategies as st
 
 from checkpoint.schedules import CTZ, Revolve, StoreAll, advances
 from checkpoint.schedules.actions import Advance, Drop, Load, Reverse, Save
-from checkpoint.schedules.machine import simulate
+from checkpoint.schedules.machine import Cursor, executed, simulate
 
 GOLDEN = """
 T0 A0-4 T4 A4-7 T7 A7-9 Y9 R7 A7-8 Y8 R7 Y7 R4 A4-5 T5 A5-6 Y6 R5 Y5 R4 Y4
 R0 A0-1 T1 A1-2 T2 A2-3 Y3 R2 Y2 R1 Y1 R0 Y0"""
-
-
-def actions(schedule, steps):
-    forward = list(schedule.forward(steps))
-    saved = [action.index for action in forward if type(action) is Save]
-    return chain(forward, schedule.reverse(steps, saved))
 
 
 def letters(sequence):
@@ -37,7 +31,7 @@ def letters(sequence):
 
 
 def test_published_sequence():
-    assert list(letters(actions(Revolve(3), 10))) == GOLDEN.split()
+    assert list(letters(executed(Revolve(3), Cursor(10)))) == GOLDEN.split()
 
 
 @pytest.mark.parametrize(
@@ -85,7 +79,7 @@ def test_memory_is_that_of_the_slots():
 def test_a_state_is_dropped_before_the_pull_that_uses_it_up(schedule):
     """A pull needs memory of its own: nothing is kept during it that is not needed later."""
     saved = set()
-    for action in actions(schedule, 60):
+    for action in executed(schedule, Cursor(60)):
         match action:
             case Save(k):
                 saved.add(k)

@@ -1,12 +1,16 @@
 """What all schedules have in common: values, legal actions, checked arguments, and names on the command line."""
 
 from dataclasses import FrozenInstanceError, fields
+from itertools import islice
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from in_groups import for_each
 
 from checkpoint.schedules import CTZ, Mixed, Online, Periodic, Revolve, Schedule, StoreAll, Tiered, parse
+from checkpoint.schedules.actions import Save
 from checkpoint.schedules.machine import Counts, simulate
 
 NAMES = {
@@ -46,8 +50,23 @@ def test_small_chains(schedule):
     for steps in (0, 1, 2, 3, 4, 5, 31, 32, 33):
         counts = simulate(schedule, steps)
         assert counts.pulls == steps and counts.peak_states <= schedule.limit(steps)
-        assert schedule not in ENDLESS or simulate(schedule, steps, known=False).advances == counts.advances
         assert schedule != StoreAll() or counts == Counts(steps, max(steps - 1, 0), max(steps - 1, 0), steps, steps)
+
+
+@pytest.mark.parametrize("make", [lambda n: CTZ(), lambda n: CTZ("bisect"), lambda n: StoreAll(), Online, Periodic])
+@given(steps=st.integers(0, 300), slots=st.integers(1, 60))
+def test_the_same_whether_the_length_is_known(make, steps, slots):
+    schedule = make(slots)
+    known, unknown = (simulate(schedule, steps, known=known) for known in (True, False))
+    assert known._replace(saves=0, peak_states=0) == unknown._replace(saves=0, peak_states=0)
+    assert max(known.peak_states, unknown.peak_states) <= schedule.limit(steps)
+    assert unknown.peak_states == schedule.limit(steps) or not isinstance(schedule, Periodic)
+
+
+@pytest.mark.parametrize("schedule", [CTZ(), Online(20), Revolve(20), Tiered(4, 20)], ids=repr)
+def test_a_long_chain_starts_at_once(schedule):
+    assert next(schedule.forward(10**15)) == Save(0)
+    assert len([*islice(schedule.reverse(10**15, [0, 5 * 10**14]), 1000)]) == 1000
 
 
 @pytest.mark.parametrize("schedule", ALL, ids=repr)

@@ -7,17 +7,14 @@ from hypothesis import strategies as st
 
 from checkpoint.schedules import Revolve, Tiered
 from checkpoint.schedules.actions import Drop, Load, Save
-from checkpoint.schedules.machine import simulate
+from checkpoint.schedules.machine import Cursor, executed, simulate
 from checkpoint.schedules.tiered import traffic
 
 
 def counted(steps, slots):
     """Writes and reads of each place, action by action."""
     stack, writes, reads = [], Counter(), Counter()
-    schedule = Revolve(slots)
-    forward = list(schedule.forward(steps))
-    saved = [action.index for action in forward if type(action) is Save]
-    for action in [*forward, *schedule.reverse(steps, saved)]:
+    for action in executed(Revolve(slots), Cursor(steps)):
         match action:
             case Save(k):
                 writes[len(stack)] += 1
