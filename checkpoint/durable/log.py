@@ -2,25 +2,23 @@
 
 import io
 import os
+from array import array
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import optree
-
 from dualad.support.byte_sizes import format_bytes
 from dualad.support.forks import lock_of
 
-from ..storage.codec import encode_leaves, encode_rows, next_header, next_rows, unreadable
+from ..storage.codec import check_leaves, encode_leaves, encode_rows, next_header, next_rows, unreadable
 from ..storage.files import appended, of_others, opened
-from ..storage.memory import PackedStates
+from ..storage.memory import Kind, Pattern
 from ..support.costs import GATHERED_BYTES
 
 __all__ = ["ResultFile", "RowLog"]
 
 MAGIC = b"CKPT"  # of every record, see `codec`
-ROW: optree.PyTreeSpec = optree.tree_structure([])  # type: ignore[arg-type]  # in place of a structure, which `LeafCodec` knows
 
 
 class Log:
@@ -61,34 +59,41 @@ class RowLog(Log):
 
     def __init__(self, path: Path, label: str = "") -> None:
         super().__init__(path)
-        self._label, self._rows = label, PackedStates(GATHERED_BYTES)
-        self._waiting, self._size = list[bytes](), 0  # records
+        self._label, self._waiting = label, list[bytes]()
+        self._pattern = Pattern(())  # of the rows that are being gathered
+        self._indices, self._rows = array("q"), bytearray()
         self._end = self._file.seek(0, os.SEEK_END)
 
     def append(self, index: int, leaves: Sequence[Any]) -> None:
         """Copy a row; `flush` writes it. TypeError for a leaf that cannot be written."""
-        self._rows.remove(index)
-        if self._rows.add(index, ROW, leaves) is None:
-            self._wait(encode_leaves(index, leaves, self._label))
-        if self._rows.nbytes + self._size > GATHERED_BYTES:
+        key: tuple[Kind, ...] = check_leaves(leaves)
+        if key != self._pattern.key:
+            self._seal()
+            self._pattern = Pattern(key)
+        at = len(self._rows)
+        self._rows += bytes(self._pattern.size)
+        self._pattern.pack(leaves, self._rows, at)
+        self._indices.append(index)
+        if len(self._rows) > GATHERED_BYTES:
             self.flush()
 
-    def _wait(self, record: list[Any]) -> None:
-        self._waiting += map(bytes, record)
-        self._size += sum(map(len, record))
+    def _seal(self) -> None:
+        """End the group of rows of one kind."""
+        if self._indices:
+            self._waiting += map(bytes, encode_rows(self._pattern, self._indices, self._rows, self._label))
+        self._indices, self._rows = array("q"), bytearray()
 
     def flush(self) -> None:
         """Hand the rows to the system, so that they outlive the process; OSError names the file and their size."""
-        for pattern, _, indices, rows in self._rows.batch(self._rows.indices()):
-            self._wait(encode_rows(pattern, indices, rows, self._label))
-        self._rows.clear()
+        self._seal()
+        size = sum(map(len, self._waiting))
         try:
             self._write(self._waiting)
         except OSError as error:
-            reason = f"Disk: cannot append {format_bytes(self._size)} of rows: {error.strerror or error}"
+            reason = f"Disk: cannot append {format_bytes(size)} of rows: {error.strerror or error}"
             raise OSError(error.errno, reason, str(self.path)) from error
         finally:
-            self._waiting, self._size = [], 0
+            self._waiting.clear()
 
     def read(self) -> dict[int, list[Any]]:
         """Return the leaves by index (the last row of an index counts), and cut off what follows the last whole record."""
@@ -110,7 +115,7 @@ class RowLog(Log):
 
     def close(self) -> None:
         """Flush as far as that is possible, and close the file; may be called again."""
-        with suppress(Exception):  # a full disk; a row that an interrupt has left half done, on which no point counts
+        with suppress(OSError):
             if not self._file.closed:
                 self.flush()
         super().close()
