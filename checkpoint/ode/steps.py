@@ -42,9 +42,7 @@ def accepted(
     solver: Any, method: Method, source: Callable, fun: Any, span: tuple, y0: np.ndarray, options: dict[str, Any], keep: bool
 ) -> Accepted:
     """Return what SciPy's `solve_ivp` finds by a solver, and the steps that this took; of a compiled `source` its stages are one call.
-
-    `keep` asks for the states after its steps: where they are not small, or the steps made again are others, none are there.
-    """
+    `keep` asks for the states after its steps: where they are not small, or the steps made again are others, none are there."""
     from scipy import integrate
 
     times: list[float] = []
@@ -100,9 +98,7 @@ def vector_valued(fun: Callable, shape: tuple, vectorized: bool = False) -> Call
 
 def as_step(fun: Callable, method: Method, wanted: Set[str], known: Sequence[tuple] = ()) -> Callable:
     """Return the step of a chain of states, which puts out what is wanted; of plain ones the results may be `known`.
-
-    Where a state has the derivative, too, it is handed on; else the first stage is made again, which takes as long and less memory.
-    """
+    Where a state has the derivative, too, it is handed on; else the first stage is made again, which takes as long and less memory."""
 
     def step(k: int, state: tuple, row: tuple, *args: Any) -> Any:
         if known and type(state[0]) is np.ndarray:
@@ -143,9 +139,7 @@ def compiled(source: Jit, method: Any, shape: tuple, vectorized: bool, make: Cal
 
 def runs(counts: list[int], alone: set[int], spare: int = LEAST_ROWS) -> list[tuple[int, int]]:
     """Return ranges of steps, of which each is one chain: rows for the times in a step are alike in all steps of one.
-
-    `counts` says how many times there are in each step; the steps in `alone` are a range each, and `spare` rows cost less than a range.
-    """
+    `counts` says how many times there are in each step; the steps in `alone` are a range each, and `spare` rows cost less than a range."""
     found: list[tuple[int, int]] = []
     start = 0
     while start < len(counts):

@@ -78,6 +78,8 @@ def plot_schedule(schedule: Schedule, steps: int, path: str | PathLike[str] | No
         raise ValueError(f"plot_schedule: steps must be at most {PLOTTED_STEPS} to be seen, got {steps}")
     counts = simulate(schedule, steps)
     axes = _figure("plot_schedule", (6.4, 4.0))[1]
+    from matplotlib.collections import LineCollection
+
     history = History(schedule, steps)
     width = max(1.0, min(1.8, 150 / steps))
     shown = history.visible()
@@ -86,7 +88,8 @@ def plot_schedule(schedule: Schedule, steps: int, path: str | PathLike[str] | No
     )
     axes.hlines(*zip(*shown, strict=True), color="0.72", lw=max(0.6, 0.7 * width), label=label, zorder=1)
     for name, lines in history.lines.items():
-        _collect(axes, lines, color=LINES[name], lw=1.3 * width if name == "reversed" else width, label=name, clip_on=False, zorder=3)
+        style = {"color": LINES[name], "lw": 1.3 * width if name == "reversed" else width, "label": name}
+        axes.add_collection(LineCollection(lines, capstyle="round", clip_on=False, zorder=3, **style))
     at = {(begin, index) for index, begin, _ in shown}
     saves = [save for save in history.saves if save in at]
     axes.plot(*zip(*saves, strict=True), "o", color="0.3", mec="white", mew=0.4, ms=4 if steps <= 100 else 2.5, zorder=4, label="save")
@@ -190,12 +193,6 @@ def _figure(where: str, size: tuple[float, float]) -> tuple[Any, Any]:
     axes.yaxis.label.set_fontsize(9)
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
-
-
-def _collect(axes: Any, lines: list[Any], **style: Any) -> None:
-    from matplotlib.collections import LineCollection
-
-    axes.add_collection(LineCollection(lines, capstyle="round", **style))
 
 
 def _ticks(axes: Any, size: int) -> None:

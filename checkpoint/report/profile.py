@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -107,15 +108,13 @@ def profile(
     table = compared(steps, nbytes(state), schedules, memory, "profile")
     if pull is None:
         chain(step, state, *params, steps=1)  # compiles
+    run = partial(_run, step, state) if pull else partial(chain, step, state, *params)
     started = perf_counter()
-    if pull is None:
-        chain(step, state, *params, steps=steps)
-    else:
-        _simulate(step, state, steps)
+    run(steps=steps)
     simulation = perf_counter() - started
 
     def measured(schedule: Schedule) -> Measured:
-        def run() -> tuple[Stats, tuple[float, float]]:
+        def swept() -> tuple[Stats, tuple[float, float]]:
             options: dict[str, Any] = {"steps": steps, "schedule": schedule, "storage": storage}
             if pull is None:
                 stats = Stats()
@@ -125,9 +124,9 @@ def profile(
                 return sweep.stats, _timed(sweep.forward, seeded)
 
         if isinstance(step, Jit):
-            run()  # compiles
-        stats, seconds = run()
-        _, peak = bytes_taken(run)
+            swept()  # compiles
+        stats, seconds = swept()
+        _, peak = bytes_taken(swept)
         work = sum(seconds) / simulation
         return Measured(*seconds, work, peak, stats.advances, stats.saves, stats.loads, stats.peak_states)
 
@@ -152,7 +151,7 @@ def _pullback(step: Callable[..., Any], state: Any, params: tuple[Any, ...], **o
     return vjp(total, *(leaves[i] for i in places))[1]
 
 
-def _simulate(step: Step, state: Any, steps: int) -> None:
+def _run(step: Step, state: Any, steps: int) -> None:
     """Run a chain without saving."""
     x = copy_state(state)
     for k in range(steps):

@@ -75,15 +75,10 @@ class Periodic(Refilled):
     def _bases(self, steps: int) -> Sequence[int]:
         """First state of each segment."""
         if self.segments is None:
-            return range(0, steps, self.every or _root(steps))
+            return range(0, steps, self.every or isqrt(max(steps - 1, 0)) + 1)  # sqrt(steps), rounded up
         number = min(self.segments, steps)
         size, longer = divmod(steps, max(number, 1))
         return [j * size + min(j, longer) for j in range(number)]
-
-
-def _root(steps: int) -> int:
-    """sqrt(steps), rounded up; at least 1."""
-    return isqrt(steps - 1) + 1 if steps else 1
 
 
 @dataclass(frozen=True)

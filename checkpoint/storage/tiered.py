@@ -114,5 +114,8 @@ class TieredSession(Session):
     def nbytes(self, index: int | None = None) -> int:
         return self.memory.nbytes() + self.disk.nbytes() if index is None else self._session(index).nbytes(index)
 
+    def __contains__(self, index: object) -> bool:
+        return index in self._where
+
     def _session(self, index: int) -> Session:
         return self._where.get(index, self.memory)  # which says that it is not saved

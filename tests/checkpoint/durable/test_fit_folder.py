@@ -39,32 +39,27 @@ def tripled(x):
 # --------------------------------------------------------------------------------------------------------- whose it is
 
 
-def test_a_folder_with_other_files_is_refused(tmp_path):
-    (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(FileExistsError, match=r"holds other files \(notes.txt\); give it a folder of its own"):
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("notes.txt", b"mine", r"holds other files \(notes.txt\); give it a folder of its own"),
+        *[
+            ("fit.json", content, r"fit\.json was not made here; give another folder, or remove this one")
+            for content in (b"{}", b"[1]", b'{"format": "other"}', b"mine")
+        ],
+        (
+            "fit.json",
+            b'{"format": "fit of checkpoint, 1", "token": "None"}',
+            "by another version of this package; finish that fit with that",
+        ),
+        ("results.log", b"mine", r"was not made here; give another folder, or move it.*results\.log"),
+    ],
+)
+def test_what_is_of_somebody_else_is_refused_and_left_alone(tmp_path, name, content, reason):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises((OSError, ValueError), match=reason):
         Fit(tmp_path)(doubled)
-    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
-
-
-@pytest.mark.parametrize("content", [b"{}", b"[1]", b'{"format": "other"}', b"mine"])
-def test_a_manifest_of_somebody_else_is_left_alone(tmp_path, content):
-    (tmp_path / "fit.json").write_bytes(content)
-    with pytest.raises(FileExistsError, match=r"fit\.json was not made here; give another folder, or remove this one"):
-        Fit(tmp_path)(doubled)
-    assert (tmp_path / "fit.json").read_bytes() == content
-
-
-def test_results_of_somebody_else_are_left_alone(tmp_path):
-    (tmp_path / "results.log").write_bytes(b"mine")
-    with pytest.raises(OSError, match=r"was not made here; give another folder, or move it.*results\.log"):
-        Fit(tmp_path)(doubled)
-    assert (tmp_path / "results.log").read_bytes() == b"mine"
-
-
-def test_a_folder_of_another_format_is_refused(tmp_path):
-    (tmp_path / "fit.json").write_text('{"format": "fit of checkpoint, 1", "token": "None", "functions": {}}')
-    with pytest.raises(ValueError, match="was written by another version of this package; finish that fit with that version, or give"):
-        Fit(tmp_path)(doubled)
+    assert (tmp_path / name).read_bytes() == content and {path.name for path in tmp_path.iterdir()} <= {name, "lock"}
 
 
 def test_another_process_is_refused(fit):

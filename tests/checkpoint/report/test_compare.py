@@ -108,15 +108,13 @@ def test_a_state_may_be_given_itself_and_a_schedule_alone():
 
 
 def test_errors():
-    with pytest.raises(ValueError, match="compare: steps must be at least 1"):
-        compare(steps=0, state_bytes=8)
-    with pytest.raises(ValueError, match="compare: steps must be at most 10000000"):
-        compare(steps=10**9, state_bytes=8)
-    with pytest.raises(TypeError, match="compare: schedules must be Schedule values"):
-        compare(steps=10, state_bytes=8, schedules=["ctz"])
-    with pytest.raises(TypeError, match="compare: schedules must be Schedule values"):
-        compare(steps=10, state_bytes=8, schedules=3)
-    with pytest.raises(ValueError, match="compare: state_bytes: cannot read '8 XB'"):
-        compare(steps=10, state_bytes="8 XB")
-    with pytest.raises(ValueError, match="compare: memory: cannot read"):
-        compare(steps=10, state_bytes=8, memory="much")
+    for options, error, reason in (
+        ({"steps": 0}, ValueError, "steps must be at least 1"),
+        ({"steps": 10**9}, ValueError, "steps must be at most 10000000"),
+        ({"schedules": ["ctz"]}, TypeError, "schedules must be Schedule values"),
+        ({"schedules": 3}, TypeError, "schedules must be Schedule values"),
+        ({"state_bytes": "8 XB"}, ValueError, "state_bytes: cannot read '8 XB'"),
+        ({"memory": "much"}, ValueError, "memory: cannot read"),
+    ):
+        with pytest.raises(error, match=f"compare: {reason}"):
+            compare(**{"steps": 10, "state_bytes": 8} | options)
