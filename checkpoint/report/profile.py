@@ -108,7 +108,7 @@ def profile(
     table = compared(steps, nbytes(state), schedules, memory, "profile")
     if pull is None:
         chain(step, state, *params, steps=1)  # compiles
-    run = partial(_run, step, state) if pull else partial(chain, step, state, *params)
+    run = partial(chain, step, state, *params) if pull is None else partial(_run, step, state)
     started = perf_counter()
     run(steps=steps)
     simulation = perf_counter() - started
