@@ -10,7 +10,7 @@ import itertools
 
 from ..rules.names import np
 from ..rules.primitives import ratio
-from ..rules.scalars import named
+from ..rules.scalars import kernel
 from ..rules.shapes import select
 from ..support.costs import ELIMINATED_ROWS, UNROLLED_ELEMENTS
 from .forms import Map, Node, NoLoopForm, Piecewise, Region, broadcast, converted, fill, identity, indexed, lowers, mapped
@@ -19,7 +19,7 @@ from .moves import as_node
 __all__: list[str] = []
 
 CALLED = "it is linear algebra, which LAPACK does"
-REGULAR = named("regular", 2, dtype=None)
+REGULAR = kernel("regular", 2, dtype=None)
 
 
 @lowers

@@ -18,7 +18,7 @@ from ..ir.values import choose
 from ..rules.indexing import cast, discretize, stated
 from ..rules.kinds import ROWS, row_says
 from ..rules.names import np
-from ..rules.scalars import IMAGINARY, REAL_PART, Scalar, named
+from ..rules.scalars import IMAGINARY, REAL_PART, Scalar, kernel
 from ..rules.shapes import select
 from ..rules.ufuncs import softmax_share
 from ..support.costs import INLINED_TERMS
@@ -285,7 +285,7 @@ def complex_exp(out, z):
 
 
 BELOW_OVERFLOW = Scalar(lambda x: x - choose(x > 700.0, 100.0, 0.0), 3)
-TURN = named("complex_turn", 5, 6, dtype="complex128")
+TURN = kernel("complex_turn", 5, 6, dtype="complex128")
 
 
 def whole_of(x, y):

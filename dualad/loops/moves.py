@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import as_strided
 from ..rules.indexing import expanded, getitem, is_basic, moves_whole
 from ..rules.kinds import row_says
 from ..rules.names import np
-from ..rules.scalars import named
+from ..rules.scalars import kernel
 from ..rules.shapes import select
 from .forms import (  # fmt: skip
     AffineIndex,
@@ -195,7 +195,7 @@ def imaginary(out, x):
     return fill(out.dtype.type(0), out.shape, out.dtype)
 
 
-CONJUGATE = named("np.conj", 1, dtype=None)
+CONJUGATE = kernel("np.conj", 1, dtype=None)
 
 
 @lowers

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..support.costs import CACHE_ELEMENTS
 from .kinds import constant, primitive, refused
 from .names import np
+from .scalars import ANY, Scalar, itself, kernel
 
 __all__ = ["evaluate", "named", "stopped"]
 
@@ -66,8 +67,10 @@ TEXT = """str_len count find rfind index rindex startswith endswith isalnum isal
 
 # fmt: off
 constant(evaluate, called="its result is no array of numbers")
-constant(stopped)
-constant(*named(np, "isneginf isposinf fix"), elementwise=True)
+constant(stopped, scalar=Scalar(itself, 0, ANY))
+constant(np.isposinf, elementwise=True, scalar=Scalar(lambda x: x == np.inf))
+constant(np.isneginf, elementwise=True, scalar=Scalar(lambda x: x == -np.inf))
+constant(np.fix, elementwise=True, scalar=kernel("np.trunc", 1, 2))
 constant(*named(np, "around"), elementwise=True, lower="rounded")
 constant(np.array_equiv, called="it compares whole arrays", inlined=all_equal)
 constant(*named(np, "argwhere flatnonzero"), data_shaped=True)

@@ -6,6 +6,7 @@ from .batching import aligned
 from .kinds import ROWS, Abstract, constant, explicit, is_complex, joined, linear, primitive, shape_of
 from .memory import copied_to_write, shows_memory, writable
 from .names import np
+from .scalars import ANY, Scalar, itself
 
 __all__ = [
     "accumulated",
@@ -266,10 +267,11 @@ linear(getitem, lambda g, x, index: scatter(g, index, abstract(x)), view="maybe"
 linear(scatter, lambda g, x, index, like: getitem(g, index), cheap=True, batch=scatter_form, blocks="scattered", lower="scattered")
 joined(updated, updated_transpose, argnums=(0, 1), zero=zeros_of, cheap=True, moves=moves_whole, batch=updated_form, lower="assigned",
        blocks="assigned")
-constant(discretize, chooses=True, elementwise=True)
-linear(number, lambda g, x: g, elementwise=True)
+constant(discretize, chooses=True, elementwise=True, scalar=Scalar(itself, 0, ANY))
+linear(number, lambda g, x: g, elementwise=True, scalar=Scalar(itself, 0))
 constant(last_of, lower="last_of")
-linear(cast,    lambda g, x, dtype, order="K": g, cheap=True, neutral=True, elementwise=True)
+linear(cast,    lambda g, x, dtype, order="K": g, cheap=True, neutral=True, elementwise=True, scalar=Scalar(itself, 0, ANY))
 linear(restate, lambda g, x: g, moves=True, elementwise=True)
-explicit(stated, (lambda t, *args: None, lambda t, *args: t), (lambda g, *args: None, lambda g, *args: g), elementwise=True)
+explicit(stated, (lambda t, *args: None, lambda t, *args: t), (lambda g, *args: None, lambda g, *args: g), elementwise=True,
+         scalar=Scalar(lambda value, x: value, 0, ANY))
 # fmt: on

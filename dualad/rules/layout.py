@@ -17,6 +17,7 @@ from .indexing import cast, is_traced, scatter
 from .kinds import Abstract, composite, elementwise, is_complex, joined, linear
 from .memory import as_plain_array, in_order
 from .names import np
+from .scalars import kernel
 from .shapes import as_array, clamp_high, clamp_inside, clamp_low, positions
 
 NO = np._NoValue
@@ -323,7 +324,8 @@ composite(np.apply_over_axes,  apply_over_axes)
 composite(np.linspace,  linspace, with_numpy_value=True)
 composite(np.logspace,  logspace, with_numpy_value=True)
 composite(np.geomspace, geomspace, with_numpy_value=True)
-elementwise(np._core.umath.clip, clamp_inside, clamp_low, clamp_high, name="numpy._core.umath.clip")  # the method of plain arrays
+elementwise(np._core.umath.clip, clamp_inside, clamp_low, clamp_high, name="numpy._core.umath.clip",  # the method of plain arrays
+            scalar=kernel("clip", 3, 4, "fiu", dtype=None))
 composite(np._core.umath._ones_like, lambda x: np.ones_like(x))
 # fmt: on
 composite(np.astype, astype)

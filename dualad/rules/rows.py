@@ -27,7 +27,7 @@ from .batching import derived_form
 from .calling import dtype_position, missing_rule, out_position, positional_count, public_name, required_count
 from .cotangents import FLOAT, Abstract, is_number, like_primal, plus, unbroadcast
 from .names import ABSENT, Absent
-from .partials import FIRST, MARKS, MINUS_ONE, ONE, SECOND, evaluated, fits, product, used_by
+from .partials import MARKS, MINUS_ONE, ONE, evaluated, fits, product, used_by
 from .precision import in_loop
 from .primitives import all_finite, strong_multiply, zero_wins
 
@@ -495,6 +495,3 @@ def register(row: AnyRow) -> AnyRow:
     if row.operator is not None:
         OPERATORS[row.operator] = row
     return row
-
-
-register(Elementwise(strong_multiply, SECOND, FIRST, singular=True))

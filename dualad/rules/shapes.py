@@ -42,6 +42,7 @@ from .kinds import (
 from .memory import arranged
 from .names import np
 from .primitives import within
+from .scalars import ANY, Scalar, choose, itself, kernel
 
 NO = np._NoValue
 
@@ -448,7 +449,8 @@ linear(np.broadcast_to, lambda g, x, shape, subok=False: unbroadcast(g, x), view
        batch=broadcast_to_form, blocks="broadcast", lower="broadcast_to")
 linear(np.flip,         lambda g, x, axis=None: np.flip(g, axis), view="always", moves=True, batch=axis_form)
 linear(np.diagonal,     diagonal_transpose, view="maybe", moves=True, batch=over_axes("axis1", "axis2"))
-linear(np.copy,         lambda g, x, order="K", subok=False: g, moves=True, neutral=True, cheap=True, elementwise=True)
+linear(np.copy,         lambda g, x, order="K", subok=False: g, moves=True, neutral=True, cheap=True, elementwise=True,
+       scalar=Scalar(itself, 0, ANY))
 linear(np.take,         take_transpose, call=asking(np.take), moves=True, batch=flat_form, blocks="taken", lower="take")
 linear(np.roll,         roll_transpose, call=rolled, moves=True, cheap=True, batch=roll_form, blocks="rolled", lower="roll")
 linear(np.repeat,       repeat_transpose, moves=True, batch=flat_form, blocks="repeated", lower="repeat")
@@ -457,8 +459,10 @@ linear(np.tril,         lambda g, x, k=0: unbroadcast(np.tril(g, k), x), moves=T
 linear(np.triu,         lambda g, x, k=0: unbroadcast(np.triu(g, k), x), moves=True, batch=last_two, blocks="upper_triangle", lower="triu")
 linear(surround,        surround_transpose, affine=("constant_values",), moves=True, batch=surround_form, blocks="surrounded",
        lower="surrounded")
-joined(select,          select_transpose, argnums=(1, 2), zero=lambda x: 0.0, cheap=True, moves=True, elementwise=True)
-elementwise(clamp,      clamp_inside, clamp_low, clamp_high)  # 1 inside and at the bounds, 0 to a bound at the bound
+joined(select,          select_transpose, argnums=(1, 2), zero=lambda x: 0.0, cheap=True, moves=True, elementwise=True,
+       scalar=Scalar(choose, 1, ANY))
+elementwise(clamp,      clamp_inside, clamp_low, clamp_high,  # 1 inside and at the bounds, 0 to a bound at the bound
+            scalar=kernel("clip", 3, 4, "fiu", dtype=None))
 explicit(blank,         lambda t, ans, x, *options: None, lambda g, ans, x, *options: None, cheap=True, moves=True, batch=natural,
          blocks="blank_like", buffer=True, lower="zeros")
 explicit(zeros_of_shape, lambda t, ans, x, *options: None, lambda g, ans, x, *options: None, cheap=True, moves=True, blocks="blank_filled",

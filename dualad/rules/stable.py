@@ -11,6 +11,7 @@ import numpy as np
 from .cotangents import FLOAT, is_complex
 from .kinds import elementwise
 from .primitives import all_finite, primitive, ratio
+from .scalars import Scalar, call, wide
 
 __all__ = [
     "cosine",
@@ -162,10 +163,10 @@ def turn_second(ans, x, y):
 
 
 # fmt: off
-elementwise(cosine,           cosine_first, cosine_second, none, chooses=True)
-elementwise(turn,             turn_first, turn_second)
-elementwise(one_minus_square, lambda ans, x: -2.0 * x)
-elementwise(root_above_one,   lambda ans, x: x / ans, singular=True)
-elementwise(sech_squared,     lambda ans, x, t: -2.0 * t * ans, none)
-elementwise(exp_of_expm1,     lambda ans, x, e: ans, none)
+elementwise(cosine,           cosine_first, cosine_second, none, chooses=True, scalar=Scalar(lambda x, y, r: call("ratio", x, r), 7))
+elementwise(turn,             turn_first, turn_second, scalar=wide("turn", 2, 8))
+elementwise(one_minus_square, lambda ans, x: -2.0 * x, scalar=Scalar(lambda x: (1.0 - x) * (1.0 + x), 3))
+elementwise(root_above_one,   lambda ans, x: x / ans, singular=True, scalar=wide("root_above_one", 1, 10))
+elementwise(sech_squared,     lambda ans, x, t: -2.0 * t * ans, none, scalar=wide("sech_squared", 2, 22))
+elementwise(exp_of_expm1,     lambda ans, x, e: ans, none, scalar=wide("exp_of_expm1", 2, 18))
 # fmt: on
