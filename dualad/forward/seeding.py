@@ -21,25 +21,10 @@ from ..support.checks import flag
 from .dual import Dual, seedable
 
 __all__ = [
-    "check_chunk",
-    "check_flags",
-    "check_function",
-    "check_holomorphic",
-    "check_scalar",
-    "chosen",
-    "curried",
-    "flatten_arguments",
-    "flatten_input",
-    "flatten_output",
-    "handed_out",
-    "only_python_scalars",
-    "pack_leaf",
-    "plain",
-    "shape_of",
-    "split_value",
-    "take_aux",
+    "check_chunk", "check_flags", "check_function", "check_holomorphic", "check_scalar", "chosen", "curried", "flatten_arguments",
+    "flatten_input", "flatten_output", "handed_out", "only_python_scalars", "pack_leaf", "plain", "shape_of", "split_value", "take_aux",
     "with_arguments",
-]
+]  # fmt: skip
 
 
 def flatten_input(tree, where, what=None, empty=False):

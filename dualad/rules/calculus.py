@@ -23,10 +23,6 @@ def convolve_full(a, v):
     return np.convolve(a, v)
 
 
-def convolve_first(g, a, v):
-    return correlation(g, v, np.shape(a)[0])
-
-
 def correlation(g, v, n):
     """Return the sums of ``g[i + k] * v[k]``, for i < n."""
     m = np.shape(v)[0]
@@ -197,8 +193,8 @@ def angle(z, deg=False):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-bilinear(convolve_full,  convolve_first, lambda g, a, v: correlation(g, a, np.shape(v)[0]), pattern="convolved",
-         lower="convolve")
+bilinear(convolve_full,  lambda g, a, v: correlation(g, v, np.shape(a)[0]), lambda g, a, v: correlation(g, a, np.shape(v)[0]),
+         pattern="convolved", lower="convolve")
 elementwise(np.sinc,     sinc_partial, called="NumPy evaluates it by a series of its own")  # sinc''(0) = -pi^2/3
 elementwise(bessel_i0,   i0_partial, called="NumPy evaluates it by a series of its own")
 composite(np.i0,         lambda x: bessel_i0(x))

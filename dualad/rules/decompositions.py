@@ -434,10 +434,6 @@ def null_basis(a, k):
     return np.linalg.qr(a, mode="complete")[0][..., k:]
 
 
-def null_basis_by_reflections(a, k):
-    return reflected_square(*reflectors(cast(a, np.result_type(a.dtype, float))))[..., k:]
-
-
 # --- the ufuncs underneath --------------------------------------------------------------------------------------------------
 
 
@@ -471,7 +467,7 @@ explicit(qr_factors,      qr_jvp, qr_vjp, axes=(-2, -1), inlined=by_reflections)
 constant(reflectors, axes=(-2, -1), inner=lapack(("qr_r_raw", "qr_r_raw_n"), "D->D", overwrites=True))
 constant(reflected, axes=(-2, -1), inner=lapack("qr_reduced", "DD->D"))
 constant(reflected_square, axes=(-2, -1), inner=lapack("qr_complete", "DD->D"))
-constant(null_basis, inlined=null_basis_by_reflections)
+constant(null_basis, inlined=lambda a, k: reflected_square(*reflectors(cast(a, np.result_type(a.dtype, float))))[..., k:])
 composite(np.linalg.cholesky, cholesky, with_numpy_value=True)
 composite(np.linalg.eigh,     lambda a, UPLO="L": eigh_factors(triangle(a, UPLO.upper() == "U"), UPLO), with_numpy_value=True)
 composite(np.linalg.eigvalsh, lambda a, UPLO="L": eigenvalues(triangle(a, UPLO.upper() == "U"), UPLO), with_numpy_value=True)

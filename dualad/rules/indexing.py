@@ -9,26 +9,9 @@ from .names import np
 from .scalars import ANY, Scalar, itself
 
 __all__ = [
-    "accumulated",
-    "cast",
-    "discretize",
-    "expanded",
-    "getitem",
-    "is_basic",
-    "is_traced",
-    "is_whole",
-    "last_kept",
-    "last_write_mask",
-    "locate",
-    "number",
-    "overwritten",
-    "overwritten_directions",
-    "reads_once",
-    "restate",
-    "scatter",
-    "stated",
-    "updated",
-]
+    "accumulated", "cast", "discretize", "expanded", "getitem", "is_basic", "is_traced", "is_whole", "last_kept", "last_write_mask",
+    "locate", "number", "overwritten", "overwritten_directions", "reads_once", "restate", "scatter", "stated", "updated",
+]  # fmt: skip
 
 
 @primitive

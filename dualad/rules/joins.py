@@ -46,10 +46,6 @@ def concatenated_parts(arrays, ndim, axis=0, dtype=None, casting=None):
     return [(*whole, slice(start, stop)) for start, stop in zip([0, *stops], stops, strict=False)]
 
 
-def stack_transpose(i, g, *arrays, axis=0, dtype=None, casting=None):
-    return g[(*(slice(None),) * (axis % ndim_of(g)), i)]
-
-
 def stacked_parts(arrays, ndim, axis=0, dtype=None, casting=None):
     whole = (slice(None),) * (axis % ndim)
     return [(*whole, i) for i in range(len(arrays))] if whole else range(len(arrays))
@@ -72,8 +68,8 @@ def column_stack(arrays):
 # fmt: off
 joined(np.concatenate, concatenate_transpose, call=variadic(np.concatenate), canonical=positional, moves=True, joins=True, cheap=True,
        parts=concatenated_parts, batch=joined_form, blocks="concatenated", lower="concatenate")
-joined(np.stack,       stack_transpose, call=stacked, canonical=positional, moves=True, joins=True, cheap=True,
-       parts=stacked_parts, batch=joined_form, blocks="stacked", lower="stack")
+joined(np.stack,       lambda i, g, *arrays, axis=0, **options: g[(*(slice(None),) * (axis % ndim_of(g)), i)], call=stacked,
+       canonical=positional, moves=True, joins=True, cheap=True, parts=stacked_parts, batch=joined_form, blocks="stacked", lower="stack")
 composite(np.vstack,       lambda arrays, **options: np.concatenate([np.atleast_2d(a) for a in arrays], axis=0, **options))
 composite(np.hstack,       hstack)
 composite(np.dstack,       lambda arrays: np.concatenate([np.atleast_3d(a) for a in arrays], axis=2))

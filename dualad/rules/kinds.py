@@ -33,43 +33,11 @@ from .rows import (
 )
 
 __all__ = [
-    "ANS",
-    "COMPARISONS",
-    "FIRST",
-    "MINUS_ONE",
-    "ONE",
-    "OPERATORS",
-    "ROWS",
-    "SECOND",
-    "SYMBOLS",
-    "Abstract",
-    "Composite",
-    "Constant",
-    "Differentiable",
-    "Elementwise",
-    "Refused",
-    "Row",
-    "any_traced",
-    "bilinear",
-    "composite",
-    "constant",
-    "elementwise",
-    "explicit",
-    "is_complex",
-    "joined",
-    "linear",
-    "multilinear",
-    "ndim_of",
-    "one_over",
-    "primitive",
-    "real_linear",
-    "refused",
-    "restore_axes",
-    "row_says",
-    "shape_of",
-    "strong_multiply",
-    "unbroadcast",
-]
+    "ANS", "COMPARISONS", "FIRST", "MINUS_ONE", "ONE", "OPERATORS", "ROWS", "SECOND", "SYMBOLS", "Abstract", "Composite", "Constant",
+    "Differentiable", "Elementwise", "Refused", "Row", "any_traced", "bilinear", "composite", "constant", "elementwise", "explicit",
+    "is_complex", "joined", "linear", "multilinear", "ndim_of", "one_over", "primitive", "real_linear", "refused", "restore_axes",
+    "row_says", "shape_of", "strong_multiply", "unbroadcast",
+]  # fmt: skip
 
 Rule = Callable[..., Any]
 Rules = Rule | tuple[Rule | None, ...] | None

@@ -93,10 +93,6 @@ def ix_(*args):
     return tuple(np.reshape(x, [-1 if k == i else 1 for k in range(len(args))]) for i, x in enumerate(args))
 
 
-def windows_transpose(g, x, window_shape, axis=None, *, subok=False, writeable=False):
-    return back(g, windows(positions(x), window_shape, axis), x)
-
-
 # --- joining, inserting, leaving out ----------------------------------------------------------------------------------------
 
 
@@ -304,7 +300,8 @@ composite(np.dsplit,    split_along(2, 3))
 composite(np.broadcast_arrays, broadcast_arrays)
 composite(np.meshgrid,  meshgrid)
 composite(np.ix_,       ix_)
-linear(windows, windows_transpose, view="always", moves=True, batch=axis_form, lower="windows")
+linear(windows,         lambda g, x, window_shape, axis=None, **options: back(g, windows(positions(x), window_shape, axis), x),
+       view="always", moves=True, batch=axis_form, lower="windows")
 composite(np.block,     block)
 composite(np.append,    append)
 joined(np.insert,       insert_transpose, argnums=(0, 2), canonical=insert_arrays, lower="insert")

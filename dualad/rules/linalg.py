@@ -40,14 +40,6 @@ def as_matrix_cotangent(g, a, b):
     return np.expand_dims(g, -2) if ndim_of(a) == 1 else g
 
 
-def matmul_first(g, a, b):
-    return pulled_to_first(g, a, b, (ndim_of(a), ndim_of(b)))
-
-
-def matmul_second(g, a, b):
-    return pulled_to_second(g, a, b, (ndim_of(a), ndim_of(b)))
-
-
 def pulled_to_first(g, a, b, axes):
     """Return the cotangent of the first factor of a matmul, given how many axes the factors have."""
     if axes in ((2, 2), (1, 2)):
@@ -100,14 +92,6 @@ def beyond_matrices(a, b, out=None):
 
 def inner(a, b):
     return np.dot(a, mT(b) if ndim_of(b) > 1 and ndim_of(a) else b)
-
-
-def outer_first(g, a, b):
-    return np.reshape(np.dot(g, np.ravel(b)), shape_of(a))
-
-
-def outer_second(g, a, b):
-    return np.reshape(np.dot(np.ravel(a), g), shape_of(b))
 
 
 def tensordot(a, b, axes=2):
@@ -242,23 +226,11 @@ def solve_first_jvp(t, ans, a, b):
     return -np.linalg.solve(a, np.matmul(t, ans))
 
 
-def solve_second_vjp(g, ans, a, b):
-    return np.reshape(unbroadcast(solve_columns(mT(a), g, b), b), shape_of(b))
-
-
 def solve_first_vjp(g, ans, a, b):
     back = solve_columns(mT(a), g, b)
     if ndim_of(b) == 1:
         return unbroadcast(-back[..., :, None] * ans[..., None, :], a)
     return unbroadcast(-np.matmul(back, mT(ans)), a)
-
-
-def inv_jvp(t, ans, a):
-    return -np.matmul(ans, np.matmul(t, ans))
-
-
-def inv_vjp(g, ans, a):
-    return -np.matmul(mT(ans), np.matmul(g, mT(ans)))
 
 
 @primitive
@@ -334,14 +306,6 @@ def below(x):
         x._refresh()
         x = x.primal
     return x
-
-
-def det_jvp(t, ans, a):
-    return np.sum(cofactors(ans, a) * t, axis=(-1, -2))
-
-
-def det_vjp(g, ans, a):
-    return np.expand_dims(g, (-1, -2)) * cofactors(ans, a)
 
 
 # --- norms ------------------------------------------------------------------------------------------------------------------
@@ -474,22 +438,29 @@ def slogdet_vjp(g, ans, a):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-bilinear(np.matmul,      matmul_first, matmul_second, pattern="product", batch=matmul_form, blocks="product", lower="matmul",
-                         inner=of_matrices, operator="matmul", selected="product")
+bilinear(np.matmul,      lambda g, a, b: pulled_to_first(g, a, b, (ndim_of(a), ndim_of(b))),
+                         lambda g, a, b: pulled_to_second(g, a, b, (ndim_of(a), ndim_of(b))),
+                         pattern="product", batch=matmul_form, blocks="product", lower="matmul", inner=of_matrices,
+                         operator="matmul", selected="product")
 bilinear(np.dot,         dot_first, dot_second, pattern="dot", batch=dot_form, blocks="dotted", lower="dot", inner=of_dotted,
                          selected="product")
-bilinear(np.outer,       outer_first, outer_second, batch=outer_form, blocks="outer", lower="outer")
+bilinear(np.outer,       lambda g, a, b: np.reshape(np.dot(g, np.ravel(b)), shape_of(a)),
+                         lambda g, a, b: np.reshape(np.dot(np.ravel(a), g), shape_of(b)), batch=outer_form, blocks="outer", lower="outer")
 multilinear(np.einsum,   einsum_transpose, call=einsum_call, canonical=canonical_einsum, view="alone", viewed=einsum_view,
                          pattern="einsum", batch=einsum_form, blocks="einsum", lower="einsum", selected="contracted")
 composite(np.inner,      inner, with_numpy_value=beyond_matrices)
 composite(np.tensordot,  tensordot, with_numpy_value=lambda a, b, axes=2: is_complex(a) or is_complex(b))
 composite(np.kron,       kron)
 composite(np.vdot,       lambda a, b: np.dot(np.conjugate(np.ravel(a)), np.ravel(b)), with_numpy_value=beyond_matrices)
-explicit(np.linalg.solve, (solve_first_jvp, lambda t, ans, a, b: np.linalg.solve(a, t)), (solve_first_vjp, solve_second_vjp),
+explicit(np.linalg.solve, (solve_first_jvp, lambda t, ans, a, b: np.linalg.solve(a, t)),
+         (solve_first_vjp, lambda g, ans, a, b: np.reshape(unbroadcast(solve_columns(mT(a), g, b), b), shape_of(b))),
          raises=True, axes=(-2, -1), batch=solve_form, lower="solve",
          inner=lapack(lambda a, b: "solve1" if ndim_of(b) == 1 else "solve", "DD->D"))
-explicit(np.linalg.inv,   inv_jvp, inv_vjp, raises=True, axes=(-2, -1), lower="inverse", inner=lapack("inv", "D->D"))
-explicit(np.linalg.det,   det_jvp, det_vjp, axes=(-2, -1), lower="determinant", inner=lapack("det", "D->D"))
+explicit(np.linalg.inv,   lambda t, ans, a: -np.matmul(ans, np.matmul(t, ans)),
+         lambda g, ans, a: -np.matmul(mT(ans), np.matmul(g, mT(ans))),
+         raises=True, axes=(-2, -1), lower="inverse", inner=lapack("inv", "D->D"))
+explicit(np.linalg.det,   lambda t, ans, a: np.sum(cofactors(ans, a) * t, axis=(-1, -2)),
+         lambda g, ans, a: np.expand_dims(g, (-1, -2)) * cofactors(ans, a), axes=(-2, -1), lower="determinant", inner=lapack("det", "D->D"))
 explicit(np.linalg.slogdet, slogdet_jvp, slogdet_vjp, axes=(-2, -1), lower="sign_and_logarithm",
          inner=lapack("slogdet", "D->Dd"))
 explicit(cofactor_matrix, cofactor_matrix_jvp, cofactor_matrix_vjp, axes=(-2, -1), inlined=regular_cofactors)

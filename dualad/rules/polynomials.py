@@ -115,11 +115,6 @@ def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
     return (c, covariance(columns, scale, residuals, cov, np.shape(x)[0] - deg - 1, np.ndim(y))) if cov else c
 
 
-def fit_by(x, y, deg, rcond=None, full=False, w=None, cov=False):
-    """Return what the rank of a fit depends on."""
-    return x, w
-
-
 def covariance(columns, scale, residuals, cov, free, ndim):
     """Return the covariance of fitted coefficients."""
     scaled = columns / scale
@@ -211,7 +206,7 @@ composite(np.polymul, lambda a1, a2: convolve_full(trimmed(a1), trimmed(a2)), va
 composite(np.polyder, polyder, with_numpy_value=True)
 composite(np.polyint, polyint, with_numpy_value=True)
 composite(np.polydiv, polydiv, value_dependent=True, with_numpy_value=True)
-composite(np.polyfit, polyfit, value_dependent=fit_by, with_numpy_value=True)
+composite(np.polyfit, polyfit, value_dependent=lambda x, y, deg, rcond=None, full=False, w=None, cov=False: (x, w), with_numpy_value=True)
 composite(np.roots,   roots, value_dependent=True, with_numpy_value=True)
 composite(np.vander,  vander, with_numpy_value=True)
 # fmt: on

@@ -124,10 +124,6 @@ def is_singular(x):
     return np.equal(np.linalg.slogdet(x)[0], 0)[..., None, None]
 
 
-def all_axes(x, axis):
-    return tuple(range(np.ndim(x))) if axis is None else axis
-
-
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
@@ -146,7 +142,7 @@ composite(np.linalg.tensorsolve,  tensorsolve, with_numpy_value=True)
 composite(np.linalg.cond,         cond, with_numpy_value=True)
 composite(np.linalg.matrix_norm,  lambda x, /, *, keepdims=False, ord="fro": norm(x, ord, (-2, -1), keepdims), with_numpy_value=True)
 composite(np.linalg.vector_norm,  lambda x, /, *, axis=None, keepdims=False, ord=2:
-                                  vector_norm(x, ord, all_axes(x, axis), keepdims), with_numpy_value=True)
+                                  vector_norm(x, ord, tuple(range(np.ndim(x))) if axis is None else axis, keepdims), with_numpy_value=True)
 # fmt: on
 for fn in {np.matrix_transpose, np.linalg.matrix_transpose}:
     composite(fn, lambda x, /: mT(x))

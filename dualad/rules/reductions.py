@@ -76,11 +76,6 @@ def count(x, axis, where, keepdims=False):
     return math.prod(shape[a] for a in ((axis,) if issubclass(type(axis), int | np.integer) else axis))
 
 
-def divided(total, n):
-    """Return total / n, for n as `count` gives it, in the precision of `total` as in NumPy."""
-    return total / (n if issubclass(type(n), int | float) else n.astype(total.dtype))
-
-
 def taken(g, where, n, x, axis):
     """Return cotangents with 0 where a mask takes no element: NaN, as the result is, where all that it takes of an axis is too few."""
     if where is NO or where is True:
@@ -149,14 +144,6 @@ def half_inverse(ans):
     return ratio(0.5, ans)
 
 
-def deviation_jvp(t, ans, x, *args, **kwargs):
-    return half_inverse(ans) * variance_jvp(t, None, x, *args, **kwargs)
-
-
-def deviation_vjp(g, ans, x, *args, **kwargs):
-    return variance_vjp(g * half_inverse(ans), None, x, *args, **kwargs)
-
-
 def flat_sqrt(v):
     """Return sqrt(v) with derivative 0 at 0: the square root of a sum of squares has its kink there."""
     zero = np.equal(v, 0)
@@ -190,7 +177,7 @@ def exclusive(x):
     return np.concatenate([np.ones_like(x[..., :1]), np.cumprod(x[..., :-1], axis=-1)], axis=-1)
 
 
-def times_others(g, ans, x, axis, initial, where):
+def times_others(g, ans, x, axis=None, dtype=None, out=None, keepdims=NO, initial=NO, where=NO):
     """Return g times, for each element, the product of all others in its reduction; exact where elements are zero."""
     if type(x) is np.ndarray and initial is NO and where is NO and np.all(np.logical_and(ans, np.isfinite(ans))):
         return restore_axes(g * ans, x, axis) / x  # of plain values only: the quotient has no second derivative
@@ -201,11 +188,7 @@ def times_others(g, ans, x, axis, initial, where):
 
 
 def prod_jvp(t, ans, x, axis=None, dtype=None, out=None, keepdims=NO, initial=NO, where=NO):
-    return np.sum(t * times_others(1.0, ans, x, axis, initial, where), axis=axis, keepdims=given(keepdims))
-
-
-def prod_vjp(g, ans, x, axis=None, dtype=None, out=None, keepdims=NO, initial=NO, where=NO):
-    return times_others(g, ans, x, axis, initial, where)
+    return np.sum(t * times_others(1.0, ans, x, axis, initial=initial, where=where), axis=axis, keepdims=given(keepdims))
 
 
 def recurrence(a, b):
@@ -317,14 +300,6 @@ def sort(x, axis=-1, kind=None, order=None, *, stable=None, descending=NO):
     return reordered(x, places, axis, **{name: option for name, option in options.items() if option is not None})
 
 
-def partition_jvp(t, ans, x, kth, axis=-1, kind="introselect", order=None):
-    return rearranged(t, x, ans, axis)
-
-
-def partition_vjp(g, ans, x, kth, axis=-1, kind="introselect", order=None):
-    return np.reshape(rearranged(g, ans, x, axis), shape_of(x))
-
-
 def take_along_axis(x, indices, axis=-1):
     if axis is None:
         if ndim_of(indices) != 1:
@@ -395,10 +370,12 @@ linear(np.sum,     sum_transpose, affine=("initial",), call=add_reduce, axes="ax
 linear(np.cumsum,  cumsum_transpose, axes="axis", batch=flat_form, lower="cumsum", selected="running")
 linear(np.mean,    mean_transpose, axes="axis", blocks="mean", lower="mean")
 explicit(variance,  variance_jvp, variance_vjp, axes="axis", blocks="variance", lower="var")
-explicit(deviation, deviation_jvp, deviation_vjp, axes="axis", blocks="deviation", lower="std")  # std' = 0 of a constant
+explicit(deviation, lambda t, ans, *args, **kwargs: half_inverse(ans) * variance_jvp(t, None, *args, **kwargs),  # std' = 0 of a constant
+                    lambda g, ans, *args, **kwargs: variance_vjp(g * half_inverse(ans), None, *args, **kwargs),
+                    axes="axis", blocks="deviation", lower="std")
 composite(np.var,  var)
 composite(np.std,  std)
-explicit(np.prod,    prod_jvp, prod_vjp, axes="axis", reduces=np.multiply, lower="prod")
+explicit(np.prod,    prod_jvp, times_others, axes="axis", reduces=np.multiply, lower="prod")
 explicit(np.cumprod, cumprod_jvp, cumprod_vjp, axes="axis", batch=flat_form, lower="cumprod", selected="running")
 explicit(np.max, extremum_jvp, extremum_vjp, axes="axis", reduces=np.maximum, lower="max")  # ties share equally
 explicit(np.min, extremum_jvp, extremum_vjp, axes="axis", reduces=np.minimum, lower="min")
@@ -408,7 +385,9 @@ explicit(reordered, lambda t, ans, x, places, axis, **options: take_along_axis(t
                     shape_only=True, uses_ans=False, axes="axis", batch=False, lower="reordered")
 linear(put_back,    lambda g, y, places, axis, shape: take_along_axis(g, places, axis), axes="axis", batch=gathered_form, lower="put_back")
 composite(np.sort,     sort)
-explicit(np.partition, partition_jvp, partition_vjp, axes="axis", called="it searches or sorts")
+explicit(np.partition, lambda t, ans, x, kth, axis=-1, *options, **named: rearranged(t, x, ans, axis),
+                       lambda g, ans, x, kth, axis=-1, *options, **named: np.reshape(rearranged(g, ans, x, axis), shape_of(x)),
+                       axes="axis", called="it searches or sorts")
 composite(np.take_along_axis, take_along_axis)
 linear(difference,           lambda g, x, axis: scattered_difference(g, axis) if x.shape[axis] else g, axes="axis", blocks="differences",
        lower="differences", name="np.diff")

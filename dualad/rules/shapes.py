@@ -23,25 +23,12 @@ from .batching import (
     unit_axes_form,
 )  # fmt: skip
 from .constants import evaluate
-from .cotangents import any_traced, is_symbolic
+from .cotangents import Abstract, any_traced, is_complex, is_symbolic, ndim_of, shape_of, unbroadcast
 from .indexing import getitem, scatter, stated
-from .kinds import (
-    Abstract,
-    composite,
-    constant,
-    elementwise,
-    explicit,
-    is_complex,
-    joined,
-    linear,
-    ndim_of,
-    primitive,
-    shape_of,
-    unbroadcast,
-)
+from .kinds import composite, constant, elementwise, explicit, joined, linear
 from .memory import arranged
 from .names import np
-from .primitives import within
+from .primitives import primitive, within
 from .scalars import ANY, Scalar, choose, itself, kernel
 
 NO = np._NoValue
@@ -81,14 +68,6 @@ def zeros_of_shape(x, shape, dtype=None, order="C"):
 
 
 # --- rearranging ------------------------------------------------------------------------------------------------------------
-
-
-def reshape_transpose(g, x, shape=None, /, order="C", **options):
-    return np.reshape(g, x.shape, order=order)
-
-
-def ravel_transpose(g, x, order="C"):
-    return np.reshape(g, x.shape, order=order)
 
 
 def known_order(args, kwargs):
@@ -234,10 +213,6 @@ def surround(x, pad_width, constant_values=0):
     return np.pad(x, pad_width, constant_values=constant_values)
 
 
-def surround_transpose(g, x, pad_width, constant_values=0):
-    return g[tuple(slice(before, before + n) for (before, _), n in zip(pad_width, x.shape, strict=True))]
-
-
 def pad(x, pad_width, mode="constant", **options):
     ndim = ndim_of(x)
     if isinstance(pad_width, dict):
@@ -353,10 +328,6 @@ def where(condition, *choices):
     return select(condition, *choices)
 
 
-def select_transpose(i, g, condition, x, y):
-    return np.where(condition, g, 0.0) if i == 1 else np.where(condition, 0.0, g)
-
-
 def clip(x, a_min=None, a_max=None, out=None, *, min=None, max=None, **options):
     low, high = (min if a_min is None or a_min is NO else a_min), (max if a_max is None or a_max is NO else a_max)
     return clamp(x, -np.inf if low is None else low, np.inf if high is None else high)
@@ -433,10 +404,11 @@ def like(fill):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-linear(np.reshape,      reshape_transpose, view="maybe", canonical=known_order, call=of_number(np.reshape), moves=True, neutral=True,
-       batch=reshape_form, blocks="reshaped", lower="reshape", selected="in_one_axis")
-linear(np.ravel,        ravel_transpose, view="maybe", canonical=known_order, moves=True, batch=reshape_form, lower="reshape",
-       selected="in_one_axis")
+linear(np.reshape,      lambda g, x, shape=None, /, order="C", **options: np.reshape(g, x.shape, order=order), view="maybe",
+       canonical=known_order, call=of_number(np.reshape), moves=True, neutral=True, batch=reshape_form,
+       blocks="reshaped", lower="reshape", selected="in_one_axis")
+linear(np.ravel,        lambda g, x, order="C": np.reshape(g, x.shape, order=order), view="maybe", canonical=known_order, moves=True,
+       batch=reshape_form, lower="reshape", selected="in_one_axis")
 linear(np.transpose,    transpose_transpose, view="always", call=of_number(np.transpose), moves=True, neutral=True, batch=transpose_form)
 linear(np.swapaxes,     lambda g, x, axis1, axis2: np.swapaxes(g, axis1, axis2), view="always", moves=True,
        batch=over_axes("axis1", "axis2"))
@@ -457,10 +429,10 @@ linear(np.repeat,       repeat_transpose, moves=True, batch=flat_form, blocks="r
 linear(np.tile,         tile_transpose, moves=True, batch=tile_form, lower="tile")
 linear(np.tril,         lambda g, x, k=0: unbroadcast(np.tril(g, k), x), moves=True, batch=last_two, blocks="lower_triangle", lower="tril")
 linear(np.triu,         lambda g, x, k=0: unbroadcast(np.triu(g, k), x), moves=True, batch=last_two, blocks="upper_triangle", lower="triu")
-linear(surround,        surround_transpose, affine=("constant_values",), moves=True, batch=surround_form, blocks="surrounded",
-       lower="surrounded")
-joined(select,          select_transpose, argnums=(1, 2), zero=lambda x: 0.0, cheap=True, moves=True, elementwise=True,
-       scalar=Scalar(choose, 1, ANY))
+linear(surround,        lambda g, x, widths, **options: g[tuple(slice(a, a + n) for (a, _), n in zip(widths, x.shape, strict=True))],
+       affine=("constant_values",), moves=True, batch=surround_form, blocks="surrounded", lower="surrounded")
+joined(select,          lambda i, g, condition, x, y: np.where(condition, g, 0.0) if i == 1 else np.where(condition, 0.0, g),
+       argnums=(1, 2), zero=lambda x: 0.0, cheap=True, moves=True, elementwise=True, scalar=Scalar(choose, 1, ANY))
 elementwise(clamp,      clamp_inside, clamp_low, clamp_high,  # 1 inside and at the bounds, 0 to a bound at the bound
             scalar=kernel("clip", 3, 4, "fiu", dtype=None))
 explicit(blank,         lambda t, ans, x, *options: None, lambda g, ans, x, *options: None, cheap=True, moves=True, batch=natural,

@@ -135,11 +135,6 @@ def exprel_partial(ans, x):
     return near_zero(x, EXPREL, lambda x: (np.exp(x) - sp.exprel(x)) / x)
 
 
-def boxcox_power(ans, x, lmbda):
-    """Return the derivative of (x**lmbda - 1) / lmbda by lmbda."""
-    return lambda_partial(np.log(x), lmbda)
-
-
 def lambda_partial(log, lmbda):
     """Return the derivative of (exp(l * log) - 1) / l by l, which is log**2 * exprel'(l * log)."""
     return log * log * exprel_partial(sp.exprel(lmbda * log), lmbda * log)
@@ -161,14 +156,6 @@ def far_out(x, sign, near):
     far = np.greater(x if sign < 0 else np.absolute(x), 20.0)
     s = sign / np.square(np.where(far, x, 20.0))
     return np.where(far, -sign * s * power_series(s, DAWSON), near)
-
-
-def dawsn_partial(ans, x):
-    return far_out(x, 1.0, 1.0 - 2.0 * x * ans)
-
-
-def erfcx_partial(ans, x):
-    return (2.0 / ROOT_PI) * far_out(x, -1.0, ROOT_PI * x * ans - 1.0)
 
 
 def wofz_partial(ans, z):
@@ -198,14 +185,6 @@ def inv_boxcox_slope(u):
 
 def ellipk_partial(ans, m):
     return by_modulus(m, m, math.pi / 8.0, 1.5, lambda m: (sp.ellipe(m) / (1.0 - m) - ans) / (2.0 * m))
-
-
-def ellipe_partial(ans, m):
-    return by_modulus(m, m, -math.pi / 8.0, 0.5, lambda m: (ans - sp.ellipk(m)) / (2.0 * m))
-
-
-def ellipkm1_partial(ans, p):
-    return by_modulus(p, 1.0 - p, -math.pi / 8.0, 1.5, lambda p: (ans - ellipem1(p) / p) / (2.0 * (1.0 - p)))
 
 
 def legendre_root(phi, m):
@@ -256,20 +235,8 @@ def pseudo_huber_delta(ans, delta, r):
     return apart * ratio(apart, h)
 
 
-def pseudo_huber_r(ans, delta, r):
-    return delta * cosine(r, delta, np.hypot(delta, r))
-
-
 SINE_OVER = [(-1.0) ** k / math.factorial(2 * k + 1) for k in range(11)]
 BEIP = [(-1.0) ** k * (4 * k + 2) * (4 * k + 1) / (math.factorial(2 * k + 1) ** 2 * 2.0 ** (4 * k + 2)) for k in range(8)]
-
-
-def sine_over(x):
-    return near_zero(x, SINE_OVER, lambda x: np.sin(x) / x, 1.0, np.square)
-
-
-def sinh_over(x):
-    return near_zero(x, np.abs(SINE_OVER).tolist(), lambda x: np.sinh(x) / x, 1.0, np.square)
 
 
 def beip_partial(ans, x):
@@ -318,11 +285,11 @@ rule("binom",          binom_first, binom_second, singular=True)
 
 rule("erf",        lambda ans, x: 2.0 / ROOT_PI * np.exp(-x * x))
 rule("erfc",       lambda ans, x: -2.0 / ROOT_PI * np.exp(-x * x))
-rule("erfcx",      erfcx_partial)
+rule("erfcx",      lambda ans, x: (2.0 / ROOT_PI) * far_out(x, -1.0, ROOT_PI * x * ans - 1.0))
 rule("erfi",       lambda ans, x: 2.0 / ROOT_PI * np.exp(x * x))
 rule("erfinv",     lambda ans, y: 0.5 * ROOT_PI * np.exp(ans * ans), singular=True)          # erfinv'(+-1) = inf
 rule("erfcinv",    lambda ans, y: -0.5 * ROOT_PI * np.exp(ans * ans), singular=True)
-rule("dawsn",      dawsn_partial)
+rule("dawsn",      lambda ans, x: far_out(x, 1.0, 1.0 - 2.0 * x * ans))
 rule("wofz",       wofz_partial)
 rule("ndtr",       lambda ans, x: normal_pdf(x))
 rule("ndtri",      lambda ans, p: 1.0 / normal_pdf(ans), singular=True)
@@ -369,8 +336,8 @@ rule("rel_entr",     lambda ans, x, y: log_ratio(x, y) + 1.0, lambda ans, x, y: 
 rule("kl_div",       lambda ans, x, y: log_ratio(x, y), lambda ans, x, y: one_minus_ratio(x, y), singular=True)
 rule("powm1",        lambda ans, x, y: y * np.power(x, y - 1.0), lambda ans, x, y: np.power(x, y) * np.log(x), singular=True)
 rule("huber",        lambda ans, delta, r: np.maximum(np.abs(r) - delta, 0.0), lambda ans, delta, r: np.clip(r, -delta, delta))
-rule("pseudo_huber", pseudo_huber_delta, pseudo_huber_r)
-rule("boxcox",       lambda ans, x, lmbda: np.power(x, lmbda - 1.0), boxcox_power)
+rule("pseudo_huber", pseudo_huber_delta, lambda ans, delta, r: delta * cosine(r, delta, np.hypot(delta, r)))
+rule("boxcox",       lambda ans, x, lmbda: np.power(x, lmbda - 1.0), lambda ans, x, lmbda: lambda_partial(np.log(x), lmbda))
 rule("boxcox1p",     lambda ans, x, lmbda: np.power(1.0 + x, lmbda - 1.0),
                      lambda ans, x, lmbda: lambda_partial(np.log1p(x), lmbda))
 rule("inv_boxcox",   lambda ans, y, lmbda: ans / (1.0 + lmbda * y),
@@ -386,8 +353,9 @@ rule("exp1",   lambda ans, x: -np.exp(-x) / x)
 rule("expi",   lambda ans, x: np.exp(x) / x)
 rule("expn",   None, expn_partial)
 rule("spence", spence_partial, singular=True)  # spence'(0) = -inf
-several("sici",   lambda part, x: sine_over(x), lambda part, x: np.cos(x) / x)
-several("shichi", lambda part, x: sinh_over(x), lambda part, x: np.cosh(x) / x)
+several("sici",   lambda part, x: near_zero(x, SINE_OVER, lambda x: np.sin(x) / x, 1.0, np.square), lambda part, x: np.cos(x) / x)
+several("shichi", lambda part, x: near_zero(x, np.abs(SINE_OVER).tolist(), lambda x: np.sinh(x) / x, 1.0, np.square),
+                  lambda part, x: np.cosh(x) / x)
 
 # --- Bessel functions (DLMF 10) ---------------------------------------------------------------------------------------------
 
@@ -429,8 +397,10 @@ several("iti0k0", lambda part, x: sp.i0(x), lambda part, x: sp.k0(x))
 # --- elliptic and hypergeometric ----------------------------------------------------------------------------------------------
 
 rule("ellipk",    ellipk_partial)
-rule("ellipe",    ellipe_partial, singular=True)                                                      # ellipe'(1) = -inf
-rule("ellipkm1",  ellipkm1_partial, singular=True)
+rule("ellipe",    lambda ans, m: by_modulus(m, m, -math.pi / 8.0, 0.5, lambda m: (ans - sp.ellipk(m)) / (2.0 * m)),
+                  singular=True)  # ellipe'(1) = -inf
+rule("ellipkm1",  lambda ans, p: by_modulus(p, 1.0 - p, -math.pi / 8.0, 1.5, lambda p: (ans - ellipem1(p) / p) / (2.0 * (1.0 - p))),
+                  singular=True)
 rule("ellipkinc", lambda ans, phi, m: 1.0 / legendre_root(phi, m), ellipkinc_m, singular=True)               # DLMF 19.4.5
 rule("ellipeinc", lambda ans, phi, m: legendre_root(phi, m), ellipeinc_m, singular=True)
 several("ellipj", lambda part, u, m: part(1) * part(2), lambda part, u, m: -part(0) * part(2),               # DLMF 22.13

@@ -42,10 +42,6 @@ def binomial(k, n, p):
     return -beta_density(k + 1.0, n - k, p)
 
 
-def tukey_density(ans, lmbda):
-    return 1.0 / (np.power(ans, lmbda - 1.0) + np.power(1.0 - ans, lmbda - 1.0))
-
-
 def kolmogorov_slope(x):
     """Return minus the density: one theta series for large numbers, the other for small ones (Marsaglia, Tsang & Wang 2003)."""
     small = np.less(x, 1.0)
@@ -99,7 +95,7 @@ rule("ncfdtri",  None, None, None, lambda ans, m, n, nc, p: 1.0 / noncentral_f(m
 rule("nrdtrimn", lambda ans, p, std, x: -std / normal_pdf(sp.ndtri(p)), lambda ans, p, std, x: -sp.ndtri(p), lambda ans, p, std, x: 1.0)
 rule("nrdtrisd", lambda ans, mn, p, x: -1.0 / sp.ndtri(p), lambda ans, mn, p, x: -ans / (sp.ndtri(p) * normal_pdf(sp.ndtri(p))),
                  lambda ans, mn, p, x: 1.0 / sp.ndtri(p))
-rule("tklmbda",  lambda ans, x, lmbda: tukey_density(ans, lmbda), None, singular=True)
+rule("tklmbda",  lambda ans, x, lmbda: 1.0 / (np.power(ans, lmbda - 1.0) + np.power(1.0 - ans, lmbda - 1.0)), None, singular=True)
 rule("kolmogorov", lambda ans, x: kolmogorov_slope(x))
 rule("kolmogi",  lambda ans, p: 1.0 / kolmogorov_slope(ans))
 rule("voigt_profile", voigt_x, voigt_sigma, voigt_gamma)
@@ -110,14 +106,6 @@ rule("voigt_profile", voigt_x, voigt_sigma, voigt_gamma)
 
 I0_RISE = [0.0 if k % 2 == 0 else 0.5 ** (k + 1) / math.factorial((k + 1) // 2) ** 2 for k in range(16)]
 J0_FALL = [(-1.0) ** ((k - 1) // 2) * c for k, c in enumerate(I0_RISE)]
-
-
-def i0_rise(part, x):
-    return near_zero(x, I0_RISE, lambda x: (sp.i0(x) - 1.0) / x, 1.0)
-
-
-def j0_fall(part, x):
-    return near_zero(x, J0_FALL, lambda x: (1.0 - sp.j0(x)) / x, 1.0)
 
 
 def agm_partial(x, y, mean):
@@ -134,8 +122,8 @@ def besselpoly_partial(ans, a, lmbda, nu):
 
 
 # fmt: off
-several("it2i0k0",   i0_rise, lambda part, x: -sp.k0(x) / x)
-several("it2j0y0",   j0_fall, lambda part, x: -sp.y0(x) / x)
+several("it2i0k0",   lambda part, x: near_zero(x, I0_RISE, lambda x: (sp.i0(x) - 1.0) / x, 1.0), lambda part, x: -sp.k0(x) / x)
+several("it2j0y0",   lambda part, x: near_zero(x, J0_FALL, lambda x: (1.0 - sp.j0(x)) / x, 1.0), lambda part, x: -sp.y0(x) / x)
 several("itairy",    lambda part, x: sp.airy(x)[0], lambda part, x: sp.airy(x)[2],
                      lambda part, x: sp.airy(-x)[0], lambda part, x: sp.airy(-x)[2])
 rule("it2struve0",   lambda ans, x: -sp.struve(0.0, x) / x)

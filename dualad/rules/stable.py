@@ -14,19 +14,9 @@ from .primitives import all_finite, primitive, ratio
 from .scalars import Scalar, call, wide
 
 __all__ = [
-    "cosine",
-    "exp_of_expm1",
-    "expm1_keeps",
-    "expm1_partial",
-    "one_minus_square",
-    "one_more",
-    "root_above_one",
-    "root_below_one",
-    "sech_squared",
-    "tanh_keeps",
-    "tanh_partial",
-    "turn",
-]
+    "cosine", "exp_of_expm1", "expm1_keeps", "expm1_partial", "one_minus_square", "one_more", "root_above_one", "root_below_one",
+    "sech_squared", "tanh_keeps", "tanh_partial", "turn",
+]  # fmt: skip
 
 
 def none(ans, *args):
@@ -144,27 +134,17 @@ def exp_of_expm1(x, e):
     return mended(e + 1.0, 0.01, np.exp, x)
 
 
-def cosine_first(ans, x, y, r):
-    return ratio(np.square(cosine(y, x, r)), r)
-
-
-def cosine_second(ans, x, y, r):
-    return -ratio(ans * cosine(y, x, r), r)
-
-
 def turn_first(ans, x, y):
     r = np.hypot(x, y)
     s, c = cosine(y, x, r), cosine(x, y, r)
     return ratio(ratio((s - c) * (s + c), r), r)
 
 
-def turn_second(ans, x, y):
-    return -2.0 * ans * turn(y, x)
-
-
 # fmt: off
-elementwise(cosine,           cosine_first, cosine_second, none, chooses=True, scalar=Scalar(lambda x, y, r: call("ratio", x, r), 7))
-elementwise(turn,             turn_first, turn_second, scalar=wide("turn", 2, 8))
+elementwise(cosine,           lambda ans, x, y, r: ratio(np.square(cosine(y, x, r)), r),
+            lambda ans, x, y, r: -ratio(ans * cosine(y, x, r), r), none, chooses=True,
+            scalar=Scalar(lambda x, y, r: call("ratio", x, r), 7))
+elementwise(turn,             turn_first, lambda ans, x, y: -2.0 * ans * turn(y, x), scalar=wide("turn", 2, 8))
 elementwise(one_minus_square, lambda ans, x: -2.0 * x, scalar=Scalar(lambda x: (1.0 - x) * (1.0 + x), 3))
 elementwise(root_above_one,   lambda ans, x: x / ans, singular=True, scalar=wide("root_above_one", 1, 10))
 elementwise(sech_squared,     lambda ans, x, t: -2.0 * t * ans, none, scalar=wide("sech_squared", 2, 22))

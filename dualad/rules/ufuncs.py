@@ -5,24 +5,11 @@ from __future__ import annotations
 import math
 import operator as operators
 
-from .kinds import (
-    ANS,
-    FIRST,
-    MINUS_ONE,
-    ONE,
-    SECOND,
-    composite,
-    constant,
-    elementwise,
-    is_complex,
-    one_over,
-    primitive,
-    real_linear,
-    refused,
-    strong_multiply,
-)
+from .cotangents import is_complex
+from .kinds import composite, constant, elementwise, real_linear, refused
 from .names import np
-from .primitives import all_finite, ratio
+from .partials import ANS, FIRST, MINUS_ONE, ONE, SECOND, one_over
+from .primitives import all_finite, primitive, ratio, strong_multiply
 from .scalars import ANY, REAL, Scalar, by_operator, call, fractional, itself, kernel, whole, wide
 from .stable import (
     cosine,
@@ -110,10 +97,6 @@ def softmax_share(x, y, rate=1.0):
 
 def magnitude(z):
     return np.hypot(np.real(z), np.imag(z))
-
-
-def direction(z):
-    return ratio(z, magnitude(z))
 
 
 @primitive
@@ -231,7 +214,7 @@ constant(np.heaviside, chooses=True, scalar=kernel("heaviside", 2, 3))
 constant(np.floor_divide, chooses=True, operator="floordiv", divides=1, scalar=kernel("floor_divide", 2, 20),
          of_integers=Scalar(lambda x, y: x // y, 20, "iu"), exact=whole("exact_quotient", 2, 20))  # by zero it is 0, as in NumPy
 constant(np.spacing, scalar=kernel("np.spacing", 1, 20))
-constant(np.sign, complex_body=direction, chooses=True, scalar=kernel("sign", 1, 3))
+constant(np.sign, complex_body=lambda z: ratio(z, magnitude(z)), chooses=True, scalar=kernel("sign", 1, 3))
 
 # --- complex --------------------------------------------------------------------------------------------------------------
 

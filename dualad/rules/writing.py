@@ -138,10 +138,6 @@ def added_form(fn, args, kwargs, batched):
     return np.moveaxis(fn(x, b, last_kept(index if type(index) is tuple else (index,))), -1, 0)
 
 
-def added_transpose(i, g, x, b, index):
-    return g if i == 0 else getitem(g, index)
-
-
 def changed_at(ufunc, x, flat, b):
     """Return what ``ufunc.at`` makes of a vector at traced positions: how often one of them repeats is known to a path of the function."""
     rank = repetitions(flat)
@@ -176,6 +172,6 @@ composite(np.putmask,        putmask, writes=True)
 composite(np.place,          place, writes=True)
 composite(np.fill_diagonal,  fill_diagonal, writes=True)
 composite(np.put_along_axis, put_along_axis, writes=True)
-joined(added,                added_transpose, argnums=(0, 1), batch=added_form, lower="added_at",
-       name="np.add.at")  # x - v is x + (-v), to the last bit
+joined(added,                lambda i, g, x, b, index: g if i == 0 else getitem(g, index), argnums=(0, 1), batch=added_form,
+       lower="added_at", name="np.add.at")  # x - v is x + (-v), to the last bit
 # fmt: on
