@@ -10,6 +10,7 @@ from .constants import evaluate, named
 from .indexing import cast
 from .kinds import bilinear, composite, elementwise, primitive
 from .names import np
+from .shapes import by_numpy
 
 NO = np._NoValue
 
@@ -178,13 +179,6 @@ def finite(x, nan, posinf, neginf):
     return np.where(np.isneginf(x), limits.min if neginf is None else neginf, x)[()]
 
 
-def real_if_close(a, tol=100):
-    if not np.iscomplexobj(a):
-        return a
-    tol = tol * np.finfo(a.dtype).eps if tol > 1 else tol
-    return np.real(a) if np.all(np.less(np.abs(np.imag(a)), tol)) else a
-
-
 def angle(z, deg=False):
     a = np.arctan2(np.imag(z), np.real(z))  # angle'(0) = 0
     return np.degrees(a) if deg else a
@@ -205,7 +199,7 @@ composite(np.ediff1d,    ediff1d, with_numpy_value=True)
 composite(np.gradient,   gradient, with_numpy_value=True)
 composite(np.unwrap,     unwrap, with_numpy_value=True)
 composite(np.nan_to_num, nan_to_num, with_numpy_value=lambda x, copy=True, *rest, **options: bool(copy))
-composite(np.real_if_close, real_if_close, value_dependent=True)
+composite(np.real_if_close, by_numpy(np.real_if_close), value_dependent=True)
 composite(np.angle,      angle, with_numpy_value=True)
 for fn in named(np, "trapz"):
     composite(fn,        trapezoid, with_numpy_value=True)

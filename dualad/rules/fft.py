@@ -10,6 +10,7 @@ from __future__ import annotations
 from .inner import InnerLoop
 from .kinds import composite, linear
 from .names import np
+from .shapes import by_numpy
 
 OPPOSITE = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
 
@@ -121,16 +122,6 @@ def ihfft(a, n=None, axis=-1, norm=None, out=None):
     return np.conjugate(np.fft.rfft(a, n, axis, OPPOSITE[norm]))
 
 
-def shifted(sign):
-    """Make the body of ``fftshift`` (sign 1) or ``ifftshift`` (sign -1)."""
-
-    def body(x, axes=None):
-        axes = tuple(range(np.ndim(x))) if axes is None else (axes,) if issubclass(type(axes), int | np.integer) else tuple(axes)
-        return np.roll(x, tuple(sign * (np.shape(x)[axis] // 2) for axis in axes), axes)
-
-    return body
-
-
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
@@ -148,6 +139,6 @@ composite(np.fft.fft2,      in_plane(np.fft.fftn), with_numpy_value=True)
 composite(np.fft.ifft2,     in_plane(np.fft.ifftn), with_numpy_value=True)
 composite(np.fft.rfft2,     in_plane(np.fft.rfftn), with_numpy_value=True)
 composite(np.fft.irfft2,    in_plane(np.fft.irfftn), with_numpy_value=True)
-composite(np.fft.fftshift,  shifted(1))
-composite(np.fft.ifftshift, shifted(-1))
+for fn in (np.fft.fftshift, np.fft.ifftshift):
+    composite(fn, by_numpy(fn))
 # fmt: on

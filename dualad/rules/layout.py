@@ -18,7 +18,7 @@ from .kinds import Abstract, composite, elementwise, is_complex, joined, linear
 from .memory import as_plain_array, in_order
 from .names import np
 from .scalars import kernel
-from .shapes import as_array, clamp_high, clamp_inside, clamp_low, positions
+from .shapes import as_array, by_numpy, clamp_high, clamp_inside, clamp_low, positions
 
 NO = np._NoValue
 windows = np.lib.stride_tricks.sliding_window_view
@@ -30,42 +30,6 @@ def back(g, places, x):
 
 
 # --- turning and splitting --------------------------------------------------------------------------------------------------
-
-
-def rot90(m, k=1, axes=(0, 1)):
-    first, second = (normalize_axis_index(axis, np.ndim(m)) for axis in axes)
-    if first == second:
-        raise ValueError(f"numpy.rot90: axes={axes!r} are one axis: give two")
-    order = list(range(np.ndim(m)))
-    order[first], order[second] = second, first
-    k %= 4
-    if k == 0:
-        return m[...]
-    if k == 2:
-        return np.flip(np.flip(m, first), second)
-    return np.transpose(np.flip(m, second), order) if k == 1 else np.flip(np.transpose(m, order), second)
-
-
-def rollaxis(a, axis, start=0):
-    ndim = np.ndim(a)
-    axis, start = normalize_axis_index(axis, ndim), start + ndim if start < 0 else start
-    if not 0 <= start <= ndim:
-        raise np.exceptions.AxisError(start, ndim, "start")
-    return np.moveaxis(a, axis, start - 1 if axis < start else start)
-
-
-def split_along(axis, fewest):
-    def body(ary, indices_or_sections):
-        if np.ndim(ary) < fewest:
-            raise ValueError(f"the array has {np.ndim(ary)} axes, which cannot be split along axis {axis}")
-        return np.split(ary, indices_or_sections, axis if np.ndim(ary) > 1 else 0)
-
-    return body
-
-
-def unstack(x, /, *, axis=0):
-    x = np.moveaxis(x, axis, 0)
-    return tuple(x[i] for i in range(np.shape(x)[0]))
 
 
 def broadcast_arrays(*args, subok=False):
@@ -84,13 +48,6 @@ def meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
     grid = [np.reshape(x, [-1 if k == axis else 1 for k in range(len(xi))]) for x, axis in zip(xi, axes, strict=True)]
     grid = grid if sparse else np.broadcast_arrays(*grid)
     return tuple(np.copy(x, "C") for x in grid) if copy else tuple(grid)
-
-
-def ix_(*args):
-    args = tuple(np.flatnonzero(x) if getattr(x, "dtype", None) == np.dtype(bool) and np.ndim(x) == 1 else x for x in args)
-    if any(np.ndim(x) != 1 for x in args):
-        raise ValueError("Cross index must be 1 dimensional")
-    return tuple(np.reshape(x, [-1 if k == i else 1 for k in range(len(args))]) for i, x in enumerate(args))
 
 
 # --- joining, inserting, leaving out ----------------------------------------------------------------------------------------
@@ -227,14 +184,6 @@ def apply_along_axis(func1d, axis, arr, *args, **kwargs):
     return np.moveaxis(ans, tuple(range(len(outer), len(outer) + len(inner))), tuple(range(axis, axis + len(inner))))
 
 
-def apply_over_axes(func, a, axes):
-    for axis in (axes,) if issubclass(type(axes), int | np.integer) else axes:
-        axis = normalize_axis_index(axis, np.ndim(a))
-        ans = func(a, axis)
-        a = ans if np.ndim(ans) == np.ndim(a) else np.expand_dims(ans, axis)
-    return a
-
-
 # --- sequences --------------------------------------------------------------------------------------------------------------
 
 
@@ -290,16 +239,12 @@ def astype(x, dtype, /, *, copy=True, device=None):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-composite(np.rot90,     rot90)
+for fn in (np.rot90, np.rollaxis, np.hsplit, np.vsplit, np.dsplit, np.ix_, np.apply_over_axes, np.unstack):
+    composite(fn, by_numpy(fn))
 composite(np.fliplr,    lambda m: m[:, ::-1])
 composite(np.flipud,    lambda m: m[::-1, ...])
-composite(np.rollaxis,  rollaxis)
-composite(np.hsplit,    lambda ary, indices_or_sections: np.split(ary, indices_or_sections, 1 if np.ndim(ary) > 1 else 0))
-composite(np.vsplit,    split_along(0, 2))
-composite(np.dsplit,    split_along(2, 3))
 composite(np.broadcast_arrays, broadcast_arrays)
 composite(np.meshgrid,  meshgrid)
-composite(np.ix_,       ix_)
 linear(windows,         lambda g, x, window_shape, axis=None, **options: back(g, windows(positions(x), window_shape, axis), x),
        view="always", moves=True, batch=axis_form, lower="windows")
 composite(np.block,     block)
@@ -317,7 +262,6 @@ composite(np.select,    select, with_numpy_value=True)
 composite(np.piecewise, piecewise)
 composite(np.sort_complex, sort_complex)
 composite(np.apply_along_axis, apply_along_axis)
-composite(np.apply_over_axes,  apply_over_axes)
 composite(np.linspace,  linspace, with_numpy_value=True)
 composite(np.logspace,  logspace, with_numpy_value=True)
 composite(np.geomspace, geomspace, with_numpy_value=True)
@@ -326,4 +270,3 @@ elementwise(np._core.umath.clip, clamp_inside, clamp_low, clamp_high, name="nump
 composite(np._core.umath._ones_like, lambda x: np.ones_like(x))
 # fmt: on
 composite(np.astype, astype)
-composite(np.unstack, unstack)

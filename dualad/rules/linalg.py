@@ -8,7 +8,7 @@ import string
 from contextlib import suppress
 from functools import lru_cache
 
-from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from ..support.costs import CALLED_PRODUCTS
 from ..support.ufunc_loops import beneath
@@ -18,6 +18,7 @@ from .inner import InnerLoop
 from .kinds import bilinear, composite, explicit, is_complex, multilinear, ndim_of, primitive, restore_axes, shape_of, unbroadcast
 from .names import np
 from .primitives import ratio
+from .shapes import by_numpy
 
 
 def mT(a):
@@ -92,24 +93,6 @@ def beyond_matrices(a, b, out=None):
 
 def inner(a, b):
     return np.dot(a, mT(b) if ndim_of(b) > 1 and ndim_of(a) else b)
-
-
-def tensordot(a, b, axes=2):
-    shape_a, shape_b = shape_of(a), shape_of(b)
-    if issubclass(type(axes), int | np.integer):
-        axes = (tuple(range(len(shape_a) - axes, len(shape_a))), tuple(range(axes)))
-    left, right = (
-        [normalize_axis_index(x, n) for x in (axis if np.iterable(axis) else (axis,))]
-        for axis, n in zip(axes, (len(shape_a), len(shape_b)), strict=True)
-    )
-    if [shape_a[i] for i in left] != [shape_b[i] for i in right]:
-        raise ValueError(f"numpy.tensordot: shapes {shape_a} and {shape_b} do not match over axes {left} and {right}")
-    kept_a = [i for i in range(len(shape_a)) if i not in left]
-    kept_b = [i for i in range(len(shape_b)) if i not in right]
-    summed = int(np.prod([shape_a[i] for i in left], dtype=int))
-    a = np.reshape(np.transpose(a, (*kept_a, *left)), (int(np.prod([shape_a[i] for i in kept_a], dtype=int)), summed))
-    b = np.reshape(np.transpose(b, (*right, *kept_b)), (summed, int(np.prod([shape_b[i] for i in kept_b], dtype=int))))
-    return np.reshape(np.dot(a, b), (*(shape_a[i] for i in kept_a), *(shape_b[i] for i in kept_b)))
 
 
 def kron(a, b):
@@ -449,7 +432,7 @@ bilinear(np.outer,       lambda g, a, b: np.reshape(np.dot(g, np.ravel(b)), shap
 multilinear(np.einsum,   einsum_transpose, call=einsum_call, canonical=canonical_einsum, view="alone", viewed=einsum_view,
                          pattern="einsum", batch=einsum_form, blocks="einsum", lower="einsum", selected="contracted")
 composite(np.inner,      inner, with_numpy_value=beyond_matrices)
-composite(np.tensordot,  tensordot, with_numpy_value=lambda a, b, axes=2: is_complex(a) or is_complex(b))
+composite(np.tensordot,  by_numpy(np.tensordot), with_numpy_value=lambda a, b, axes=2: is_complex(a) or is_complex(b))
 composite(np.kron,       kron)
 composite(np.vdot,       lambda a, b: np.dot(np.conjugate(np.ravel(a)), np.ravel(b)), with_numpy_value=beyond_matrices)
 explicit(np.linalg.solve, (solve_first_jvp, lambda t, ans, a, b: np.linalg.solve(a, t)),

@@ -6,7 +6,7 @@ from .calculus import convolve_full
 from .indexing import cast
 from .kinds import composite
 from .names import np
-from .shapes import as_array
+from .shapes import as_array, by_numpy
 
 
 def coefficients(p):
@@ -31,16 +31,6 @@ def conjugate_pairs(zeros):
     return bool(np.all(np.equal(np.sort(zeros), np.sort(np.conjugate(zeros)))))
 
 
-def polyval(p, x):
-    p, x = as_array(p), as_array(x)
-    kind = np.result_type(p, x)
-    p, x = (a if a.dtype == kind else cast(a, kind) for a in (p, x))
-    ans = np.zeros_like(x)
-    for i in range(np.shape(p)[0]):
-        ans = ans * x + p[i]
-    return ans
-
-
 def by_powers(ufunc):
     """Make the body of ``polyadd`` or ``polysub``: the shorter polynomial has zeros in front."""
 
@@ -57,26 +47,6 @@ def trimmed(p):
     p = coefficients(p)
     filled = np.flatnonzero(p)
     return p[int(filled[0]) :] if len(filled) else np.zeros(1, p.dtype)
-
-
-def polyder(p, m=1):
-    if m < 0:
-        raise ValueError("Order of derivative must be positive (see polyint)")
-    p = coefficients(p)
-    for _ in range(m):
-        p = p[:-1] * np.arange(np.shape(p)[0] - 1, 0, -1)
-    return p
-
-
-def polyint(p, m=1, k=None):
-    if m < 0:
-        raise ValueError("Order of integral must be positive (see polyder)")
-    p = coefficients(p)
-    k = np.zeros(m) if k is None else np.atleast_1d(as_array(k))
-    k = k * np.ones(m) if np.shape(k)[0] == 1 else k
-    for i in range(m):
-        p = np.concatenate([p / np.arange(np.shape(p)[0], 0, -1), np.reshape(k[i], 1)])
-    return p
 
 
 def polydiv(u, v):
@@ -199,12 +169,11 @@ def horner(c, x):
 
 # fmt: off
 composite(np.poly,    poly, value_dependent=True, with_numpy_value=True)
-composite(np.polyval, polyval, with_numpy_value=True)
 composite(np.polyadd, by_powers(np.add), with_numpy_value=True)
 composite(np.polysub, by_powers(np.subtract), with_numpy_value=True)
 composite(np.polymul, lambda a1, a2: convolve_full(trimmed(a1), trimmed(a2)), value_dependent=True, with_numpy_value=True)
-composite(np.polyder, polyder, with_numpy_value=True)
-composite(np.polyint, polyint, with_numpy_value=True)
+for fn in (np.polyval, np.polyder, np.polyint):
+    composite(fn, by_numpy(fn), with_numpy_value=True)
 composite(np.polydiv, polydiv, value_dependent=True, with_numpy_value=True)
 composite(np.polyfit, polyfit, value_dependent=lambda x, y, deg, rcond=None, full=False, w=None, cov=False: (x, w), with_numpy_value=True)
 composite(np.roots,   roots, value_dependent=True, with_numpy_value=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from functools import cache
 
 from numpy.lib.array_utils import normalize_axis_index
 
@@ -12,6 +11,7 @@ from .decompositions import conj
 from .kinds import composite
 from .linalg import mT, norm, vector_norm
 from .names import np
+from .shapes import by_numpy
 
 # --- vectors ----------------------------------------------------------------------------------------------------------------
 
@@ -39,21 +39,6 @@ def components(a):
     return a[..., 0], a[..., 1], a[..., 2] if np.shape(a)[-1] == 3 else 0.0
 
 
-def linalg_cross(x1, x2, /, *, axis=-1):
-    if np.shape(x1)[axis] != 3 or np.shape(x2)[axis] != 3:
-        raise ValueError(
-            f"numpy.linalg.cross: both arrays must hold vectors of 3 components along axis {axis}; their shapes are "
-            f"{np.shape(x1)} and {np.shape(x2)}"
-        )
-    return cross(x1, x2, axis=axis)
-
-
-def linalg_outer(x1, x2, /):
-    if np.ndim(x1) != 1 or np.ndim(x2) != 1:
-        raise ValueError(f"numpy.linalg.outer: shapes {np.shape(x1)} and {np.shape(x2)}: both arrays must have one axis")
-    return np.outer(x1, x2)
-
-
 # --- matrices ---------------------------------------------------------------------------------------------------------------
 
 
@@ -68,38 +53,6 @@ def matrix_power(a, n):
         return np.zeros_like(a) + np.eye(np.shape(a)[-1], dtype=a.dtype)
     square = matrix_power(np.matmul(a, a), n // 2) if n > 1 else None
     return a if square is None else np.matmul(square, a) if n % 2 else square
-
-
-def multi_dot(arrays, *, out=None):
-    """Multiply in the order of the fewest operations (Cormen et al., Introduction to Algorithms, 15.2)."""
-    arrays = list(arrays)
-    if len(arrays) == 2:
-        return np.dot(*arrays)
-    sizes = [
-        1 if np.ndim(arrays[0]) == 1 else np.shape(arrays[0])[0],
-        *(np.shape(a)[0] for a in arrays[1:]),
-        1 if np.ndim(arrays[-1]) == 1 else np.shape(arrays[-1])[1],
-    ]
-
-    @cache
-    def best(i, j):
-        """Return the fewest operations for the product of arrays i to j, and where to split it."""
-        return min(((best(i, k)[0] + best(k + 1, j)[0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)), default=(0, i))
-
-    def product(i, j):
-        if i == j:
-            return arrays[i]
-        k = best(i, j)[1]
-        return np.matmul(product(i, k), product(k + 1, j))
-
-    return product(0, len(arrays) - 1)
-
-
-def tensorinv(a, ind=2):
-    if ind <= 0:
-        raise ValueError(f"numpy.linalg.tensorinv: ind is {ind}: it must be positive")
-    shape = np.shape(a)
-    return np.reshape(np.linalg.inv(np.reshape(a, (int(np.prod(shape[ind:])), -1))), (*shape[ind:], *shape[:ind]))
 
 
 def tensorsolve(a, b, axes=None):
@@ -128,22 +81,18 @@ def is_singular(x):
 
 # fmt: off
 composite(np.cross,               cross, with_numpy_value=True)
-composite(np.linalg.cross,        linalg_cross, with_numpy_value=True)
-composite(np.linalg.outer,        linalg_outer, with_numpy_value=True)
-composite(np.linalg.matmul,       lambda x1, x2, /: np.matmul(x1, x2))
-composite(np.linalg.tensordot,    lambda x1, x2, /, *, axes=2: np.tensordot(x1, x2, axes))
 composite(np.linalg.vecdot,       vecdot, with_numpy_value=True)
-composite(np.linalg.diagonal,     lambda x, /, *, offset=0: np.diagonal(x, offset, -2, -1))
-composite(np.linalg.trace,        lambda x, /, *, offset=0, dtype=None: np.trace(x, offset, -2, -1, dtype))
 composite(np.linalg.matrix_power, matrix_power, with_numpy_value=True)
-composite(np.linalg.multi_dot,    multi_dot, with_numpy_value=True)
-composite(np.linalg.tensorinv,    tensorinv, with_numpy_value=True)
 composite(np.linalg.tensorsolve,  tensorsolve, with_numpy_value=True)
 composite(np.linalg.cond,         cond, with_numpy_value=True)
 composite(np.linalg.matrix_norm,  lambda x, /, *, keepdims=False, ord="fro": norm(x, ord, (-2, -1), keepdims), with_numpy_value=True)
 composite(np.linalg.vector_norm,  lambda x, /, *, axis=None, keepdims=False, ord=2:
                                   vector_norm(x, ord, tuple(range(np.ndim(x))) if axis is None else axis, keepdims), with_numpy_value=True)
 # fmt: on
+for fn in (np.linalg.cross, np.linalg.outer, np.linalg.multi_dot, np.linalg.tensorinv):
+    composite(fn, by_numpy(fn), with_numpy_value=True)
+for fn in (np.linalg.matmul, np.linalg.tensordot, np.linalg.diagonal, np.linalg.trace):
+    composite(fn, by_numpy(fn))
 for fn in {np.matrix_transpose, np.linalg.matrix_transpose}:
     composite(fn, lambda x, /: mT(x))
 for fn in named(np, "vecdot"):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import operator
-from functools import wraps
+import sys
+from functools import cache, wraps
+from types import FunctionType, ModuleType
 
 from numpy.lib.array_utils import normalize_axis_index
 
@@ -117,22 +119,6 @@ def rolled(a, shift, axis=None):
 
 def roll_transpose(g, x, shift, axis=None):
     return rolled(g, tuple(-s for s in shift) if isinstance(shift, tuple | list) else -shift, axis)
-
-
-def atleast(ndim):
-    def one(x):
-        x = x if hasattr(x, "ndim") else np.asarray(x)
-        if ndim == 3 and x.ndim == 2:
-            return x[:, :, None]
-        if ndim >= 2 and x.ndim == 1:
-            return x[None, :, None][..., : ndim - 2 or None] if ndim == 3 else x[None, :]
-        return np.reshape(x, (1,) * ndim) if x.ndim == 0 else x
-
-    def body(*arrays):
-        results = tuple(one(x) for x in arrays)
-        return results[0] if len(results) == 1 else results
-
-    return body
 
 
 def split(x, indices_or_sections, axis=0):
@@ -251,6 +237,29 @@ def as_array(x):
         return x if hasattr(x, "ndim") else np.asarray(x)
     rows = [as_array(row) for row in x]
     return np.stack(rows) if any_traced(rows) else np.asarray(x)
+
+
+def by_numpy(fn):
+    """Return NumPy's own code of a function, which calls functions that have rows, as its body: what it takes for arrays stays traced."""
+    own = getattr(fn, "__wrapped__", None)
+    if own is None:  # this version of NumPy does not have it
+        return fn
+    body = FunctionType(own.__code__, traced_names(own.__globals__["__name__"]), own.__name__, own.__defaults__)
+    body.__kwdefaults__ = own.__kwdefaults__
+    return body
+
+
+@cache
+def traced_names(module):
+    """Return the names of a module of NumPy, in which `asarray` and `asanyarray` take traced arrays, and so in the modules it names."""
+    names = dict(vars(sys.modules[module]))
+    for name, thing in names.items():
+        if thing is np.asarray or thing is np.asanyarray:
+            names[name] = as_array
+        elif name in ("np", "NX", "_nx"):
+            names[name] = ModuleType(thing.__name__)
+            vars(names[name]).update(vars(thing), asarray=as_array, asanyarray=as_array)
+    return names
 
 
 def padded(x, axis, width, mode, reflect_type, sides):
@@ -442,9 +451,8 @@ explicit(zeros_of_shape, lambda t, ans, x, *options: None, lambda g, ans, x, *op
 composite(np.where,       where)
 composite(np.clip,        clip)
 composite(np.interp,      interp, with_numpy_value=True)
-composite(np.atleast_1d,  atleast(1))
-composite(np.atleast_2d,  atleast(2))
-composite(np.atleast_3d,  atleast(3))
+for fn in (np.atleast_1d, np.atleast_2d, np.atleast_3d):
+    composite(fn, by_numpy(fn))
 composite(np.split,       split)
 composite(np.array_split, array_split)
 composite(np.diag,        diag)

@@ -6,13 +6,13 @@ import math
 
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from .constants import evaluate, named
+from .constants import evaluate
 from .cotangents import is_symbolic, notes_tests
 from .indexing import cast, scatter, stated
 from .kinds import Abstract, composite, constant, primitive
 from .names import np
 from .reductions import defined, flat_sqrt, fold, given
-from .shapes import as_array
+from .shapes import as_array, by_numpy
 
 NO = np._NoValue
 
@@ -89,23 +89,6 @@ def nan_extremum(extremum, worst):
 
 def nan_scan(scan, neutral):
     return lambda a, axis=None, dtype=None, out=None: scan(without_nan(a, neutral), axis=axis, dtype=dtype)
-
-
-def standard_scan(scan, neutral):
-    """Make the body of ``cumulative_sum`` or ``cumulative_prod``."""
-
-    def body(x, /, *, axis=None, dtype=None, out=None, include_initial=False):
-        x = np.atleast_1d(x)
-        if axis is None and np.ndim(x) != 1:
-            raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
-        axis = 0 if axis is None else axis[0] if isinstance(axis, tuple) and len(axis) == 1 else axis
-        ans = scan(x, axis=axis, dtype=dtype)
-        if not include_initial:
-            return ans
-        first = np.full_like(np.take(ans, [0], axis), neutral) if np.shape(x)[axis] else None
-        return np.concatenate([first, ans], axis=axis) if first is not None else np.full((*np.shape(x)[:axis], 1), neutral)
-
-    return body
 
 
 # --- order statistics -------------------------------------------------------------------------------------------------------
@@ -467,7 +450,5 @@ composite(np.corrcoef,      corrcoef, with_numpy_value=True)
 composite(np.amax,          lambda a, *args, **kwargs: np.max(a, *args, **kwargs))
 composite(np.amin,          lambda a, *args, **kwargs: np.min(a, *args, **kwargs))
 # fmt: on
-for fn in named(np, "cumulative_sum"):
-    composite(fn, standard_scan(np.cumsum, 0.0), with_numpy_value=True)
-for fn in named(np, "cumulative_prod"):
-    composite(fn, standard_scan(np.cumprod, 1.0), with_numpy_value=True)
+for fn in (np.cumulative_sum, np.cumulative_prod):
+    composite(fn, by_numpy(fn), with_numpy_value=True)
