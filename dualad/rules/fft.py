@@ -91,35 +91,9 @@ def several(fn):
     return body
 
 
-def rfftn(a, s=None, axes=None, norm=None, out=None):
-    *rest, (n, axis) = lengths(a, s, axes)
-    a = np.fft.rfft(a, a.shape[axis] if n is None else n, axis, norm)
-    for n, axis in reversed(rest):
-        a = np.fft.fft(a, n, axis, norm)
-    return a
-
-
-def irfftn(a, s=None, axes=None, norm=None, out=None):
-    *rest, (n, axis) = lengths(a, s, axes)
-    if n is None and s is not None:  # -1: as long as the half spectrum
-        n = np.shape(a)[axis]
-    for m, other in rest:
-        a = np.fft.ifft(a, m, other, norm)
-    return np.fft.irfft(a, n, axis, norm)
-
-
 def in_plane(fn):
     """Make the body of a transform over the last two axes by default."""
     return lambda a, s=None, axes=(-2, -1), norm=None, out=None: fn(a, s, axes, norm)
-
-
-def hfft(a, n=None, axis=-1, norm=None, out=None):
-    n = 2 * (np.shape(a)[axis] - 1) if n is None else n
-    return np.fft.irfft(np.conjugate(a), n, axis, OPPOSITE[norm])
-
-
-def ihfft(a, n=None, axis=-1, norm=None, out=None):
-    return np.conjugate(np.fft.rfft(a, n, axis, OPPOSITE[norm]))
 
 
 # --- the table --------------------------------------------------------------------------------------------------------------
@@ -129,16 +103,12 @@ linear(np.fft.fft,   own_transpose(np.fft.fft), axes="axis", inner=transform("ff
 linear(np.fft.ifft,  own_transpose(np.fft.ifft), axes="axis", inner=transform("ifft"))
 linear(np.fft.rfft,  rfft_transpose, axes="axis", inner=transform("rfft"))
 linear(np.fft.irfft, irfft_transpose, axes="axis", inner=transform("irfft"))
-composite(np.fft.hfft,      hfft, with_numpy_value=True)
-composite(np.fft.ihfft,     ihfft, with_numpy_value=True)
 composite(np.fft.fftn,      several(np.fft.fft), with_numpy_value=True)
 composite(np.fft.ifftn,     several(np.fft.ifft), with_numpy_value=True)
-composite(np.fft.rfftn,     rfftn, with_numpy_value=True)
-composite(np.fft.irfftn,    irfftn, with_numpy_value=True)
 composite(np.fft.fft2,      in_plane(np.fft.fftn), with_numpy_value=True)
 composite(np.fft.ifft2,     in_plane(np.fft.ifftn), with_numpy_value=True)
-composite(np.fft.rfft2,     in_plane(np.fft.rfftn), with_numpy_value=True)
-composite(np.fft.irfft2,    in_plane(np.fft.irfftn), with_numpy_value=True)
+for fn in (np.fft.hfft, np.fft.ihfft, np.fft.rfftn, np.fft.irfftn, np.fft.rfft2, np.fft.irfft2):
+    composite(fn, by_numpy(fn), with_numpy_value=True)
 for fn in (np.fft.fftshift, np.fft.ifftshift):
     composite(fn, by_numpy(fn))
 # fmt: on

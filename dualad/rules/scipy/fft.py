@@ -17,8 +17,9 @@ from scipy import fft as sf
 
 from ..batching import natural
 from ..calling import filled
-from ..fft import fitted, half_weights, shifted
+from ..fft import fitted, half_weights
 from ..kinds import composite, is_complex, linear, real_linear, shape_of
+from ..shapes import by_numpy
 from .entering import by_body, named
 
 __all__ = ["FUNCTIONS"]
@@ -145,8 +146,8 @@ def places(x, s, axes):
 NAMES = [f"{family}{kind}" for family in DUALS for kind in ("", "2", "n") if hasattr(sf, f"{family}{kind}")]
 TRANSFORMS = {name: transform(name) for name in NAMES}
 FUNCTIONS: dict[str, Callable] = {name: enter(name) for name in NAMES}
-for name, sign in {"fftshift": 1, "ifftshift": -1}.items():
-    FUNCTIONS[name] = by_body(getattr(sf, name), shifted(sign), f"scipy.fft.{name}")
+for name in ("fftshift", "ifftshift"):
+    FUNCTIONS[name] = by_body(getattr(sf, name), by_numpy(getattr(np.fft, name)), f"scipy.fft.{name}")
 for name, numpys in {"fftfreq": np.fft.fftfreq, "rfftfreq": np.fft.rfftfreq}.items():
     FUNCTIONS[name] = by_body(getattr(sf, name), lambda n, d=1.0, numpys=numpys: numpys(n) / d, f"scipy.fft.{name}")
 for name in ("fht", "ifht"):  # symmetric: between diagonal matrices stands a cyclic one whose rows are in reverse
