@@ -29,7 +29,7 @@ from dualad.jit.jit import Jit, jit
 from dualad.jit.verify import EVALUATING, evaluating, plain_results
 from dualad.jit.watch import Watch
 from dualad.loops.forms import NoLoopForm
-from dualad.support.costs import WAITING_BYTES
+from dualad.support.costs import CHUNK_BYTES
 from dualad.support.forks import cached_property
 
 from ..support.checks import truth
@@ -147,7 +147,7 @@ class Stepper:
 
     def look_ahead(self, k: int, arrays: Sequence[np.ndarray], stop: int | None) -> None:
         """Trace the paths that the next steps take before loops are compiled, so that this is done once; errors are left to the steps."""
-        if not self.base.outputs[2] or self.entry.checks.needed > WAITING_BYTES:
+        if not self.base.outputs[2] or self.entry.checks.needed > 2 * CHUNK_BYTES:
             return
         if self.advance_key in vars(self.compiled).get("of_chains", ()):
             return

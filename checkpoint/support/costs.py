@@ -47,7 +47,7 @@ SNAPSHOT_ELEMENTS = 1024
 #: functions, loops and predicates that are kept of a compiled step, and patterns of small states
 KNOWN_PATTERNS = 64
 #: seconds for which steps that branch are made by NumPy before loops are compiled, which takes longer, for the paths that they take; steps
-#: of more than `WAITING_BYTES` are not
+#: of twice `CHUNK_BYTES` are not
 AHEAD_SECONDS = 0.05
 #: bytes of the arguments at which a path of a traced loop was met that are kept for the next trace
 MET_BYTES = 1 << 16

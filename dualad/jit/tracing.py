@@ -25,7 +25,7 @@ from ..graph.symbol import Symbol
 from ..graph.trace import Trace, TraceError
 from ..graph.turns import loops_in_verbs
 from ..support.callers import users, warn
-from ..support.costs import KEPT_VARIANTS, WAITING_BYTES, WAITING_CALLS
+from ..support.costs import CHUNK_BYTES, KEPT_VARIANTS, WAITING_CALLS
 from .compiled import BACKENDS, Compiled
 from .guards import MISS
 from .impure import Clocks, Drawn, Unheard, compare
@@ -181,7 +181,7 @@ def traced_twice(jitted, call, examples, known, below):
     except Apart:
         paths, (program, count) = [first], counted([first])
     checks = Checks(jitted, program, perf_counter() - started, effect)
-    soon = known is None or backend == "numpy" or checks.needed > WAITING_BYTES
+    soon = known is None or backend == "numpy" or checks.needed > 2 * CHUNK_BYTES
     compiled = Compiled(program, backend, jitted.__name__, jitted.threads, 0 if soon else WAITING_CALLS)
     return Entry(compiled, watch, paths, count + (below.count if below else 0), checks, integers, below)
 

@@ -30,7 +30,7 @@ from weakref import ReferenceType
 
 import numpy as np
 
-from ..support.costs import LARGE_ARRAY_BYTES, ONE_BY_ONE, WATCHED_DEPTH, WATCHED_LENGTH
+from ..support.costs import MEMORY_BYTES, ONE_BY_ONE, WATCHED_DEPTH, WATCHED_LENGTH
 from ..support.equality import same_arrays
 from .impure import ELSEWHERE, generators_of
 
@@ -131,7 +131,7 @@ class Watch:
         elif issubclass(kind, np.ndarray):
             if value.dtype == object:
                 self.at_once(value, lambda held: held.ravel().tolist(), depth)
-            elif not value.dtype.hasobject and (value.nbytes <= LARGE_ARRAY_BYTES or (not depth and not issubclass(kind, np.memmap))):
+            elif not value.dtype.hasobject and (value.nbytes <= MEMORY_BYTES // 16 or (not depth and not issubclass(kind, np.memmap))):
                 self.arrays.append((value, None))
         elif kind is tuple:  # which holds what it holds
             for part in value[: WATCHED_LENGTH + 1]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from math import prod
 
-from ..support.costs import LIBRARY_PRODUCTS_EAGER
+from ..support.costs import LIBRARY_PRODUCTS
 from .calling import signature
 from .cotangents import any_traced
 from .names import np
@@ -178,7 +178,7 @@ def einsum_form(fn, args, kwargs, batched):
     letter = next(c for c in "KZYXWVUTSRQPONMLJIHGFEDCBAkzyxwvutsrqponmljihgfedcba" if c not in subscripts)
     inputs, output = subscripts.split("->")
     terms = [letter + term if i in batched else term for i, term in enumerate(inputs.split(","))]
-    if len(args) == 2 and all(type(x) is np.ndarray for x in args) and operations(terms, args) > LIBRARY_PRODUCTS_EAGER:
+    if len(args) == 2 and all(type(x) is np.ndarray for x in args) and operations(terms, args) > LIBRARY_PRODUCTS:
         kwargs = {"optimize": ["einsum_path", (0, 1)], **kwargs}
     return fn(*args, **{**kwargs, "subscripts": ",".join(terms) + "->" + letter + output})
 

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from ..support.costs import GREEDY_ROW
+from ..support.costs import ONE_BY_ONE
 
 __all__ = ["ORDERS", "columns_colored", "star_colored"]
 
@@ -33,7 +33,7 @@ def smallest_last(matrix):
     """
     columns = matrix.tocsc()
     counts = np.diff(matrix.indptr)
-    short = counts <= GREEDY_ROW
+    short = counts <= ONE_BY_ONE
     rows, row_ends = matrix.indices.tolist(), matrix.indptr.tolist()
     own, ends = columns.indices.tolist(), columns.indptr.tolist()
     degree = degrees(matrix).tolist()

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..support.costs import MEMORY_BYTES, PATTERN_PARTS, SHARED_SET_ENTRIES
+from ..support.costs import MEMORY_BYTES, PATTERN_PARTS
 
 __all__ = ["Sets", "TooDense", "identity_table", "scipy_sparse", "together", "union"]
 
@@ -129,7 +129,7 @@ def united(rows):
     lengths = [np.diff(table.indptr) for table, _ in joined]
     entries = sum(int(length[numbers].sum()) for length, (_, numbers) in zip(lengths, joined, strict=True))
     inverse = None
-    if entries > SHARED_SET_ENTRIES * sum(numbers.size for _, numbers in joined):  # it is worth to find those that are equal, or full
+    if entries > PATTERN_PARTS * sum(numbers.size for _, numbers in joined):  # it is worth to find those that are equal, or full
         joined, inverse, count = distinct(joined, lengths, columns)
         entries = sum(int(length[numbers].sum()) for length, (_, numbers) in zip(lengths, joined, strict=True))
     refuse(min(entries, count * columns))

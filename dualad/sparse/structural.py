@@ -10,7 +10,7 @@ import optree
 from ..core.traced import example_of
 from ..forward.seeding import chosen, flatten_input, shape_of, with_arguments, without_aux
 from ..graph.symbol import Symbol
-from ..support.costs import SPARSE_GAIN, UNROLLED_ELEMENTS
+from ..support.costs import UNROLLED_ELEMENTS
 from .coloring import coloring
 from .compressed import Products
 from .pattern import found
@@ -37,7 +37,7 @@ def from_structure(f, args, kwargs, argnums, where, *, holomorphic=False, nan_sa
     except (TypeError, ValueError, ImportError):  # the directions one by one need no pattern
         return None
     colors = coloring(pattern, "forward")
-    if SPARSE_GAIN * colors.forward_colors > colors.shape[1]:
+    if colors.forward_colors >= colors.shape[1]:
         return None
     g = with_arguments(f, args, kwargs, positions)
     products = Products(g, primals, colors, colors.forward_colors, where, nan_safe, has_aux, holomorphic)

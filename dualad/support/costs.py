@@ -11,25 +11,22 @@ Imported by name where it is used; this file imports nothing. ``python -m benchm
 #: as examples while a program is traced (a gradient that holds 400 numbers: 57 us off, 50 us); larger ones to work in share memory (the
 #: gradient of turbulence at 256 x 256: 6.1 ms a step off, 5.2)
 SMALL_ARRAY_BYTES = 4096
-#: bytes of an array that is watched in a memory map, or in an object of an installed class; of the directions of a compiled chunk: all in
-#: one, not code for each
-LARGE_ARRAY_BYTES = 64 << 20
-#: bytes that may be taken without being asked for: by the results of a plain evaluation that are compared, by a pattern before it is dense
+#: bytes that may be taken without being asked for: by the results of a plain evaluation that are compared, by a pattern before it is dense.
+#: A sixteenth of it is taken by one of several arrays: the directions of a compiled chunk (all in one, not code for each), an array that is
+#: watched in a memory map, or in an object of an installed class
 MEMORY_BYTES = 1 << 30
-#: parts that are watched, named, compared or passed one by one: elements of a container, places of a guard, numbers that a function is
-#: given (a sum of 4000 numbers compiles in 11.3 s off, 2.2)
+#: parts that are watched, named, counted, compared or passed one by one: elements of a container, containers within one another, places of
+#: a guard, columns of a row, numbers that a function is given (a sum of 4000 numbers compiles in 11.3 s off, 2.2)
 ONE_BY_ONE = 100
 
 # --- directions (forward mode) --------------------------------------------------------------------------------------------------------
 
 #: bytes of one (K, n) tangent, which leave room for the temporaries of a rule in a cache of 1 or 2 MB (Burgers' dense
-#: Jacobian, n = 1000: 22 ms; 102 ms with all directions at once, 63 with four)
+#: Jacobian, n = 1000: 22 ms; 102 ms with all directions at once, 63 with four). A call of twice as many does not wait until it is compiled
 CHUNK_BYTES = 512_000
-#: directions to a chunk however large n is, because f itself is evaluated once a chunk; and of a chunk that tells what each takes
+#: directions to a chunk however large n is, because f itself is evaluated once a chunk (a sparse Jacobian of a stencil, n = 10^6: 48 ms one
+#: by one, 27); and of a chunk that tells what each takes
 CHUNK_DIRECTIONS = 4
-#: products from which `einsum` of two arrays looks for a product of matrices (8 directions of n = 32: 320 us, 430 always;
-#: n = 128: 2.2 ms, 3.3 never)
-LIBRARY_PRODUCTS_EAGER = 50_000
 
 # --- programs -------------------------------------------------------------------------------------------------------------------------
 
@@ -57,11 +54,8 @@ COMPARISON_SHARE = 0.01
 #: seconds of an operation in plain NumPy code, before it is known
 OPERATION_SECONDS = 5e-6
 #: calls of a program that has learnt a path which NumPy makes before it is compiled: it may soon learn others (12 paths and their
-#: gradient: 6.8 s each compiled at once, 1.2 s); and the bytes of a call above which it is compiled at once
+#: gradient: 6.8 s each compiled at once, 1.2 s)
 WAITING_CALLS = 16
-WAITING_BYTES = 1 << 20
-#: containers and objects within one another that are looked into for what a turn of a loop may change; beyond, all counts as changed
-VISITED_DEPTH = 20
 #: elements of a container of which more than the length is watched, or in which the functions of an adapted module are looked for (0.3 ms)
 WATCHED_LENGTH = 5000
 #: objects of installed classes within each other that are looked into
@@ -149,13 +143,9 @@ ELIMINATED_ROWS = 4
 
 # --- sparse ---------------------------------------------------------------------------------------------------------------------------
 
-#: inputs for each colour of a compiled Jacobian that is computed along colours (Burgers, n = 200: 18.4 us off, 4.9)
-SPARSE_GAIN = 4
-#: parts of a pattern that are held apart: sets before they are united, kinds of rows of one loop each
-PATTERN_PARTS = 12
-#: entries of a set, on the average, from which equal sets are looked for
-SHARED_SET_ENTRIES = 32
+#: parts of a pattern that are held apart: kinds of rows of one loop each, tables that the set of an element is read from (100 rolls added
+#: up: 294 ms one at a time, 83), entries of sets before equal ones are looked for (a dense pattern of 3000: 80 ms off, 16; of a ring of
+#: 10^5: 70 ms always, 17)
+PATTERN_PARTS = 32
 #: steps that colouring in two more orders may take without being asked for (20 ms)
 COLORING_STEPS = 2_000_000
-#: columns of a row that is left out of the degrees that change while colouring
-GREEDY_ROW = 64

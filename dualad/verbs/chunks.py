@@ -11,7 +11,7 @@ from ..forward.push import push
 from ..forward.seeding import flatten_input, scalar_kinds, shape_of, with_arguments
 from ..forward.streaming import Unchanged, chunk_size, spans
 from ..graph.symbol import Symbol
-from ..support.costs import CHUNK_BYTES, LARGE_ARRAY_BYTES
+from ..support.costs import CHUNK_BYTES, MEMORY_BYTES
 from ..support.executors import Crew
 
 __all__ = ["Seeds", "inexact", "push_chunk", "push_chunks", "push_elsewhere"]
@@ -41,7 +41,7 @@ class Seeds:
         self.size = start
         largest = max((dtype_of(leaf).itemsize * (b - a) for leaf, (a, b, _) in zip(self.leaves, self.slots, strict=True)), default=1)
         compiled = any(type(leaf) is Symbol for leaf in self.leaves)  # then nothing passes through the cache, and every chunk is code
-        room = LARGE_ARRAY_BYTES if compiled else CHUNK_BYTES
+        room = MEMORY_BYTES // 16 if compiled else CHUNK_BYTES
         self.chunk = chunk_size(self.size, largest, chunk, room)
 
     def directions(self, start, lanes):
