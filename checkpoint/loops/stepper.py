@@ -20,10 +20,10 @@ from dualad.core.traced import Traced
 from dualad.forward.seeding import pack_leaf
 from dualad.graph.handled import Handled
 from dualad.graph.paths import alike, merged
-from dualad.graph.program import Kind, Value, key_of, kind_of, role_of
+from dualad.graph.program import Kind, Value, key_of, kind_of, plain_kind, role_of
 from dualad.graph.split import Routine, changed, inexact, pulled, pushed, tangent_of
 from dualad.graph.to_numpy import compile_python
-from dualad.jit.arguments import Call, plain_kind
+from dualad.jit.arguments import Call
 from dualad.jit.compiled import Compiled
 from dualad.jit.jit import Jit, jit
 from dualad.jit.verify import EVALUATING, evaluating, plain_results

@@ -50,7 +50,7 @@ from ..rules.cotangents import Shaped
 from ..rules.kinds import ROWS, Abstract, Constant, Differentiable
 from ..rules.sparse import is_sparse
 
-__all__ = ["Kind", "Operation", "Program", "Value", "dead", "key_of", "kind_of", "map_values", "role_of", "values_in"]
+__all__ = ["Kind", "Operation", "Program", "Value", "dead", "key_of", "kind_of", "map_values", "plain_kind", "role_of", "values_in"]
 
 # --- values and operations --------------------------------------------------------------------------------------------------
 
@@ -255,10 +255,25 @@ def role_of(x) -> str:
     return "array" if issubclass(type(x), np.ndarray) else "scalar" if issubclass(type(x), np.generic) else "python"
 
 
+def plain_kind(x) -> Kind | None:
+    """Return the kind of a float, or of an array as it lies in most programs; None of anything else."""
+    kind = type(x)
+    if kind is float or kind is np.float64:
+        return PYTHON if kind is float else SCALAR
+    if kind is np.ndarray and x.flags.c_contiguous and x.dtype.isbuiltin and x.dtype.kind in "biufc":
+        return Kind(x.shape, x.dtype, "array")
+    return None
+
+
+PYTHON, SCALAR = (Kind((), np.dtype(float), role) for role in ("python", "scalar"))
+
+
 def kind_of(x, strides=False) -> Kind:
     """Return the kind of a number, array or value; with `strides`, those stand in place of the layout ``A``."""
     if type(x) is Value:
         return Kind(x.shape, x.dtype, x.kind, x.layout)
+    if (kind := plain_kind(x)) is not None:
+        return kind
     role, like = role_of(x), Abstract(x)
     if role != "array" or x.flags.c_contiguous:
         return Kind(like.shape, like.dtype, role)

@@ -47,7 +47,8 @@ def periods(letters, aligned, whole):
     best: list[tuple] = []
     for period in range(1, len(letters) // LOOP_TURNS + 1):
         same = letters[:-period] == letters[period:]
-        if np.count_nonzero(same) < max(REROLL_OPERATIONS - period, (LOOP_TURNS - 1) * period):
+        least = max(REROLL_OPERATIONS - period, (LOOP_TURNS - 1) * period, best[-1][0] + 1 if best else 0)
+        if np.count_nonzero(same) < least:
             continue
         ends = np.concatenate([[-1], np.flatnonzero(~same), [len(same)]])
         longest = int(np.argmax(np.diff(ends)))

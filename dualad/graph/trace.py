@@ -16,7 +16,7 @@ from ..core.levels import Level, errors_as_in, new
 from ..core.traced import Traced
 from ..rules.calling import public_name, without_defaults
 from ..rules.indexing import getitem
-from ..rules.kinds import ROWS, row_says
+from ..rules.kinds import ROWS
 from ..rules.reductions import Undefined, defined
 from ..support.callers import handles
 from ..support.costs import PROGRAM_OPERATIONS
@@ -104,6 +104,7 @@ class Trace(Level):
     __slots__ = (
         "asked",
         "below",
+        "checked",
         "frames",
         "given",
         "integers",
@@ -139,6 +140,7 @@ class Trace(Level):
         self.tried: list = []  # operations that may raise, where the user's code handles it
         self.selections = None  # the level of what traced masks select
         self.line = None  # what is entered counts as evaluated there
+        self.checked: Any = ()  # the line of what was entered last, where errors are ignored
 
     def __enter__(self):
         self.outermost = sys._getframe(1).f_code
@@ -247,14 +249,17 @@ class Trace(Level):
     def record(self, fn, call, args, kwargs):
         """Enter ``fn(*args, **kwargs)`` and return its result as Symbols."""
         self.check()
-        if not {"raise", "call"}.isdisjoint(np.geterr().values()):
+        line = self.here()
+        if line != self.checked and not {"raise", "call"}.isdisjoint(np.geterr().values()):
             raise self.refuse(
                 "np.errstate or np.seterr asks for floating-point errors, which a compiled function does not raise: test the result "
                 "(np.isfinite(y)) and choose with np.where, or call the function outside of jit"
             )
+        self.checked = line
         if len(self.program.operations) >= PROGRAM_OPERATIONS:
             raise self.refuse(f"more than {PROGRAM_OPERATIONS} operations are traced, most of them {self.busiest()}: {UNROLLED}")
-        if (row := ROWS.get(fn)) is None or row.canonical is None:
+        row = ROWS.get(fn)
+        if row is None or row.canonical is None:
             args, kwargs = without_defaults(fn, args, kwargs)
         examples, entered = self.split(args)
         options, named = self.split(kwargs) if kwargs else ({}, {})
@@ -266,25 +271,26 @@ class Trace(Level):
             raise
         if result is None:
             return None
-        line = self.here()
         if isinstance(result, tuple | list):
             if not all(numeric(part) for part in result):
                 raise self.refuse(f"{public_name(fn)} of traced values gives {result!r}, which is no array or number")
             parts = [
                 self.symbol(part, value) for part, value in zip(result, self.program.append(fn, entered, named, result, line), strict=True)
             ]
-            parts[0] = self.tried_in(fn, args, entered, parts[0])
+            parts[0] = self.tried_in(row, args, entered, parts[0])
             return type(result)(parts) if type(result) in (tuple, list) else type(result)(*parts)
         if not numeric(result):
             raise self.refuse(f"{public_name(fn)} of traced values gives {type(result).__name__} {result!r}, which is no array or number")
         made = self.symbol(result, self.program.append(fn, entered, named, result, line))
-        return self.tried_in(fn, args, entered, made)
+        return self.tried_in(row, args, entered, made)
 
-    def tried_in(self, fn, args, entered, made):
+    def tried_in(self, row, args, entered, made):
         """Return a result of the operation entered last; where it may raise, and the function's code handles errors there, note it."""
-        divisor = row_says(fn, "divides")  # by zero it raises, in compiled loops it gives inf as NumPy's
+        if row is None:
+            return made
+        divisor = row.divides  # by zero it raises, in compiled loops it gives inf as NumPy's
         divides = divisor is not None and type(made.payload) in (float, complex) and self.varies(entered[divisor])
-        may_raise = divides or row_says(fn, "raises") or (fn is getitem and self.varies(entered[1:]))
+        may_raise = divides or row.raises or (row.fn is getitem and self.varies(entered[1:]))
         if may_raise and handles(sys._getframe(1), self.outermost):
             if divides:
                 return defined(made, np.not_equal(args[divisor], 0), "division by zero")

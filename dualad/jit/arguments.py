@@ -11,10 +11,10 @@ import optree
 from ..core.dispatch import array, holds_traced
 from ..core.levels import Handle
 from ..core.traced import Traced, example_of
-from ..graph.program import Kind, Value, key_of, kind_of
+from ..graph.program import Kind, Value, key_of, kind_of, plain_kind
 from ..rules.calling import signature
 
-__all__ = ["Call", "exact", "names_keywords", "plain_kind", "positional_names"]
+__all__ = ["Call", "exact", "names_keywords", "positional_names"]
 
 FLAT = {np.ndarray, float, int}
 SMALLEST, LARGEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -108,18 +108,6 @@ class Call:
             np.float64(example) if kind.kind == "scalar" and type(example := example_of(leaf)) is float else example_of(leaf)
             for leaf, kind in zip(self.leaves, self.kinds, strict=True)
         ]
-
-
-def plain_kind(leaf):
-    """Return the kind of a float, or of an array as it lies in most programs; None of any other leaf."""
-    if type(leaf) is float or type(leaf) is np.float64:
-        return PYTHON if type(leaf) is float else SCALAR
-    if type(leaf) is np.ndarray and leaf.flags.c_contiguous and leaf.dtype.isbuiltin and leaf.dtype.kind in "biufc":
-        return Kind(leaf.shape, leaf.dtype, "array")
-    return None
-
-
-PYTHON, SCALAR = (Kind((), np.dtype(float), role) for role in ("python", "scalar"))
 
 
 def key_orders(moving, kwargs):

@@ -8,7 +8,8 @@ from in_groups import for_each
 
 from checkpoint import grad
 from dualad import jit
-from dualad.jit.arguments import Call, plain_kind
+from dualad.graph.program import plain_kind
+from dualad.jit.arguments import Call
 from dualad.rules.indexing import updated
 
 C = np.arange(1.0, 13.0).reshape(3, 4)
