@@ -11,34 +11,26 @@ from collections.abc import Callable
 import numpy as np
 
 from .branch import Branch
-from .operands import may_vary, replaced, shape_of
-from .program import Operation, Program, Value, key_of, map_values, values_in
+from .operands import shape_of, with_operands
+from .program import Program, Value, key_of, values_in
 
 __all__ = ["with_arms"]
 
 
 def with_arms(program: Program, optimise: Callable[[Program], Program]) -> Program:
     """Return the program with the arms of its branches optimised, and without what they have in common."""
-    new = Program()
-    new.inputs, new.constants, new.count = program.inputs, dict(program.constants), program.count
+    new = program.begun()
     read = set(values_in(program.outputs)).union(*(operation.reads for operation in program.operations))
     put: dict = {}
     for old in program.operations:
-        operation = renamed(old, put)
+        operation = old.renamed(put)
         if type(old.fn) is not Branch:
             new.operations.append(operation)
             continue
         shown = [out in read for out in old.outputs]
         outs = Arms(new, operation, shown, optimise).entered()
         put.update(zip((out for out, some in zip(old.outputs, shown, strict=True) if some), outs, strict=True))
-    new.outputs = [put.get(out, out) if type(out) is Value else out for out in program.outputs]
-    return new
-
-
-def renamed(operation, put, outputs=None):
-    """Return an operation with what is put in the place of values, and with other outputs, if they are given."""
-    args, kwargs = (map_values(lambda value: put.get(value, value), part) for part in (operation.args, operation.kwargs))
-    return Operation(operation.fn, args, kwargs, outputs or operation.outputs, operation.several, operation.line)
+    return new.finished(program.outputs, put)
 
 
 def specialised(body: Program, given, constants, shown) -> tuple[Program, dict]:
@@ -53,8 +45,8 @@ def specialised(body: Program, given, constants, shown) -> tuple[Program, dict]:
         else:
             first[x] = value
     arm.inputs = list(first.values())
-    arm.operations = [renamed(operation, swap) for operation in body.operations]
-    arm.outputs = [swap.get(out, out) if type(out) is Value else out for out, some in zip(body.outputs, shown, strict=True) if some]
+    arm.operations = [operation.renamed(swap) for operation in body.operations]
+    arm.finished((out for out, some in zip(body.outputs, shown, strict=True) if some), swap)
     return arm, {value: x for x, value in first.items()}
 
 
@@ -84,10 +76,9 @@ class Arms:
             return found[key_of_pair((a, b))] if same is None else same[0]
 
         for one, other in behind:
-            operands = iter([now(a, b) for a, b in zip(shape_of(one)[1], shape_of(other)[1], strict=True)])
-            args, kwargs = replaced(one.args, may_vary(one.fn), operands), replaced(one.kwargs, False, operands)
+            operands = [now(a, b) for a, b in zip(shape_of(one)[1], shape_of(other)[1], strict=True)]
             outputs = tuple(map(self.new.value, one.outputs))
-            self.new.operations.append(Operation(one.fn, args, kwargs, outputs, one.several, one.line))
+            self.new.operations.append(with_operands(one, operands, outputs))
             for out, a, b in zip(outputs, one.outputs, other.outputs, strict=True):
                 self.put[0][a] = self.put[1][b] = self.numbers[0][a] = self.numbers[1][b] = out
         return [now(*pair) for pair in outs]
@@ -104,7 +95,7 @@ class Arms:
         for value in operation.reads:
             self.outside(value, k)
         outputs = tuple(map(self.new.value, operation.outputs))
-        self.new.operations.append(renamed(operation, self.put[k], outputs))
+        self.new.operations.append(operation.renamed(self.put[k], outputs))
         self.put[k].update(zip(operation.outputs, outputs, strict=True))
 
     def outside(self, value, k):
@@ -208,15 +199,13 @@ class Arms:
                     mine.setdefault(self.put[k][value], []).append(value)
             swap = {value: first for first, *others in mine.values() for value in others}
             if swap:
-                body.operations = [renamed(operation, swap) for operation in body.operations]
-                body.outputs = [swap.get(out, out) if type(out) is Value else out for out in body.outputs]
+                body.operations = [operation.renamed(swap) for operation in body.operations]
+                body.finished(body.outputs, swap)
             given |= dict.fromkeys(mine)
             arms.append((body, mine))
         for body, mine in arms:
             body.inputs = [mine[x][0] if x in mine else body.value(x) for x in given]
-        outputs = tuple(self.new.value(a) for a, _ in pairs)
-        self.new.operations.append(Operation(Branch(*(body for body, _ in arms)), (self.test, *given), {}, outputs, True, self.line))
-        return outputs
+        return self.new.append(Branch(*(body for body, _ in arms)), (self.test, *given), {}, [a for a, _ in pairs], self.line)
 
 
 def may_choose(fn, a, b):

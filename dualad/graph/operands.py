@@ -9,9 +9,9 @@ import numpy as np
 
 from ..rules.indexing import getitem, updated
 from ..rules.kinds import ROWS, Elementwise
-from .program import Program, Value, key_of
+from .program import Operation, Program, Value, key_of
 
-__all__ = ["may_vary", "replaced", "same", "shape_of"]
+__all__ = ["same", "shape_of", "with_operands"]
 
 #: the types of numbers that may be values
 NUMBERS = (int, float, np.float64, np.float32, np.int64)
@@ -66,6 +66,13 @@ def replaced(argument, free, operands):
     if kind is slice:
         return slice(*(replaced(part, False, operands) for part in (argument.start, argument.stop, argument.step)))
     return argument
+
+
+def with_operands(operation: Operation, operands, outputs) -> Operation:
+    """Return an operation of other operands, one after the other, with other outputs."""
+    operands = iter(operands)
+    args = replaced(operation.args, may_vary(operation.fn), operands)
+    return Operation(operation.fn, args, replaced(operation.kwargs, False, operands), outputs, operation.several, operation.line)
 
 
 def same(program: Program, a: Value, b: Value, known=None) -> bool:

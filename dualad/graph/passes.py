@@ -7,6 +7,7 @@ A pass goes through the operations once. Its rule is asked what to do with each:
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from ..rules.shapes import blank, zeros_of_shape
 from ..support.costs import SMALL_ARRAY_BYTES
 from .arms import with_arms
 from .branch import Branch
-from .program import Operation, Program, Value, dead, key_of, map_values, values_in
+from .program import Program, Value, dead, key_of, values_in
 
 __all__ = ["apart", "common", "dead", "fold", "forwarded", "optimised", "relaxed", "restored", "simpler", "straight"]
 
@@ -42,24 +43,15 @@ def optimised(program: Program, exact=True, adjoint=False) -> Program:
 
 def rewritten(program: Program, rule) -> Program:
     """Return the program with what `rule` says of each operation (see the module)."""
-    new = Program()
-    put: dict = {}
-    new.inputs, new.constants, new.count = program.inputs, dict(program.constants), program.count
-
-    def now(value):
-        return put.get(value, value)
-
+    new, put = program.begun(), dict[Value, Any]()
     for old in program.operations:
-        operation = old
-        if put and any(value in put for value in old.reads):
-            operation = Operation(old.fn, map_values(now, old.args), map_values(now, old.kwargs), old.outputs, old.several, old.line)
+        operation = old.renamed(put) if put and any(value in put for value in old.reads) else old
         said = rule(operation, new)
         if type(said) is tuple:
             put.update(zip(old.outputs, said, strict=True))
         else:
             new.operations.append(operation if said is None else said)
-    new.outputs = [now(out) if type(out) is Value else out for out in program.outputs]
-    return new
+    return new.finished(program.outputs, put)
 
 
 # --- the passes ---------------------------------------------------------------------------------------------------------------
@@ -73,8 +65,7 @@ def common(program: Program) -> Program:
 
     def rule(operation, new):
         if any(equal.get(value, value) is not value for value in operation.reads):
-            args, kwargs = (map_values(lambda value: equal.get(value, value), part) for part in (operation.args, operation.kwargs))
-            operation = Operation(operation.fn, args, kwargs, operation.outputs, operation.several, operation.line)
+            operation = operation.renamed(equal)
         same = operation.fn, key_of(operation.args), key_of(operation.kwargs), tuple(value.kind for value in operation.outputs)
         if same in known:
             return known[same]
@@ -128,16 +119,16 @@ def simpler(program: Program) -> Program:
             return (x,)
         if fn is np.power and len(args) == 2 and out.kind == "array" and type(args[1]) in (int, float) and out.dtype.kind in "fc":
             if args[1] == 2:
-                return Operation(np.square, (x,), operation.kwargs, operation.outputs, line=operation.line)
+                return operation.by(np.square, x, **operation.kwargs)
             if args[1] == 0.5:
-                return Operation(np.sqrt, (x,), operation.kwargs, operation.outputs, line=operation.line)
+                return operation.by(np.sqrt, x, **operation.kwargs)
         if fn is np.multiply and len(args) == 2 and not operation.kwargs:
             for a, b in (args, args[::-1]):
                 if type(a) in (int, float) and a == 1 and type(b) is Value and alike(b, out):
                     return (b,)
         if fn in (blank, zeros_of_shape) and out.layout != "A":
             order = {"order": "F"} if out.layout == "F" else {}
-            return Operation(np.zeros, (out.shape, out.dtype), order, operation.outputs, line=operation.line)
+            return operation.by(np.zeros, out.shape, out.dtype, **order)
         return None
 
     return rewritten(program, rule)
@@ -173,7 +164,7 @@ def forwarded(program: Program, adjoint=False) -> Program:
             again = args[0] in assigned and key_of(assigned[args[0]][2]) == key_of(args[2])
             base = assigned[args[0]][0] if again else args[0]
             assigned[operation.outputs[0]] = base, args[1], args[2]
-            return Operation(updated, (base, *args[1:]), {}, operation.outputs, line=operation.line) if again else None
+            return operation.by(updated, base, *args[1:]) if again else None
         if fn is np.zeros:
             zeros.add(operation.outputs[0])
         if adjoint and fn is np.add and len(args) == 2 and not operation.kwargs:
@@ -193,13 +184,13 @@ def forwarded(program: Program, adjoint=False) -> Program:
             while adjoint and source in assigned and before(source, args[1], *assigned[source]):
                 source = assigned[source][0]
             if source is not args[0]:
-                operation = Operation(getitem, (source, args[1]), {}, operation.outputs, line=operation.line)
+                operation = operation.by(getitem, source, args[1])
             if source not in assigned or key_of(assigned[source][2]) != key_of(args[1]):
                 return operation
             v = assigned[source][1]
             if type(v) is not Value:
                 zero = type(v) in (int, float) and key_of(float(v)) == key_of(0.0) and out.kind == "array" and out.layout == "C"
-                return Operation(np.zeros, (out.shape, out.dtype), {}, operation.outputs, line=operation.line) if zero else operation
+                return operation.by(np.zeros, out.shape, out.dtype) if zero else operation
             return (v,) if (v.shape, v.dtype, v.kind) == (out.shape, out.dtype, out.kind) else operation
         return None
 
@@ -233,7 +224,7 @@ def of_part(operation, parts):
         if start <= low < high <= stop and step == 1 and part.dtype == out.dtype:
             if part.shape == out.shape and alike(part, out):
                 return (part,)
-            return Operation(getitem, (part, slice(low - start, high - start)), {}, operation.outputs, line=operation.line)
+            return operation.by(getitem, part, slice(low - start, high - start))
         start = stop
     return None
 
@@ -259,18 +250,16 @@ def restacked(operation, rows, new):
         return None
     pieces = []
     for part in parts:
-        piece = new.value(Value(0, (part[-1] if len(part) == 4 else 1, *out.shape[1:]), out.dtype))
+        like = Value(0, (part[-1] if len(part) == 4 else 1, *out.shape[1:]), out.dtype)
         if len(part) == 4:
             source, first, step, count = part
             stop = first + step * count
-            made = Operation(getitem, (source, slice(first, stop if stop >= 0 else None, step)), {}, (piece,), line=operation.line)
+            pieces.append(new.append(getitem, (source, slice(first, stop if stop >= 0 else None, step)), {}, like, operation.line))
         else:
-            made = Operation(np.stack, tuple(part), {"axis": 0}, (piece,), line=operation.line)
-        new.operations.append(made)
-        pieces.append(piece)
+            pieces.append(new.append(np.stack, tuple(part), {"axis": 0}, like, operation.line))
     if len(pieces) == 1:
         return (pieces[0],)
-    return Operation(np.concatenate, tuple(pieces), {"axis": 0}, operation.outputs, line=operation.line)
+    return operation.by(np.concatenate, *pieces, axis=0)
 
 
 def relaxed(program: Program) -> Program:
@@ -282,15 +271,14 @@ def relaxed(program: Program) -> Program:
         if out.dtype.kind not in "fc" or operation.kwargs or len(args) != 2:
             return None
         if fn is np.power and args[1] == 3 and type(args[1]) in (int, float) and type(args[0]) is Value and args[0].dtype == out.dtype:
-            square = new.value(out)
-            new.operations.append(Operation(np.multiply, (args[0], args[0]), {}, (square,), line=operation.line))
-            return Operation(np.multiply, (square, args[0]), {}, operation.outputs, line=operation.line)
+            square = new.append(np.multiply, (args[0], args[0]), {}, out, operation.line)
+            return operation.by(np.multiply, square, args[0])
         if fn is np.divide and type(args[0]) in (int, float) and args[0] == 1 and type(args[1]) is Value and args[1].dtype == out.dtype:
             inverse[out] = args[1]
         if fn is np.multiply:
             for a, b in (args, args[::-1]):
                 if type(a) is Value and a in inverse:
-                    return Operation(np.divide, (b, inverse[a]), {}, operation.outputs, line=operation.line)
+                    return operation.by(np.divide, b, inverse[a])
         return None
 
     return rewritten(program, rule)
@@ -324,7 +312,7 @@ def restored(program: Program) -> Program:
                         continue
                     if shown.get(v) == (base, cleared[a][1]):
                         return (base,)
-                    return Operation(updated, (base, v, index, ()), {}, operation.outputs, line=operation.line)
+                    return operation.by(updated, base, v, index, ())
         return None
 
     return rewritten(program, rule)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..support.costs import CALLED_DEPTH
 from .branch import Branch, align, as_kind
-from .program import Kind, Operation, Program, Value, key_of, kind_of, values_in
+from .program import Kind, Program, Value, key_of, kind_of, values_in
 from .trace import Answer, TraceError, where_in
 from .turns import Turns
 
@@ -180,9 +180,8 @@ class Tree:
             if arm is not None:
                 arm[0].inputs = [arm[1][number] for number in numbers]
         then, otherwise = (arm[0] if arm is not None else self.unseen(given) for arm in arms)
-        outputs = tuple(program.value(Value(0, *kind)) for kind in (*self.kinds, *self.kinds_at_end))
-        program.operations.append(Operation(Branch(then, otherwise), (test.value, *given), {}, outputs, True, test.line))
-        program.outputs = list(outputs)
+        like = [Value(0, *kind) for kind in (*self.kinds, *self.kinds_at_end)]
+        program.outputs = list(program.append(Branch(then, otherwise), (test.value, *given), {}, like, test.line))
         return self.closed(program, lead.program.constants)
 
     def looped(self, turns: Turns, paths: list[Path], depth: int, start: int) -> Program:

@@ -126,6 +126,15 @@ class Operation:
             results = (top._interpret if isinstance(row, Differentiable) else top._constant)(row, args, kwargs)
         held.update(zip(self.outputs, results if self.several else (results,), strict=True))
 
+    def renamed(self, put: dict, outputs=None) -> Operation:
+        """Return the operation with what is put in the place of values, and with other outputs, if they are given."""
+        args, kwargs = (map_values(lambda value: put.get(value, value), part) for part in (self.args, self.kwargs))
+        return Operation(self.fn, args, kwargs, outputs or self.outputs, self.several, self.line)
+
+    def by(self, fn, *args, **kwargs) -> Operation:
+        """Return an operation that makes the same outputs otherwise."""
+        return Operation(fn, args, kwargs, self.outputs, line=self.line)
+
     def __repr__(self):
         shown = [show(arg) for arg in self.args] + [f"{name}={show(value)}" for name, value in self.kwargs.items()]
         return f"{', '.join(map(repr, self.outputs))} = {public_name(self.fn)}({', '.join(shown)})"
@@ -170,6 +179,15 @@ class Program:
         outputs = tuple(map(self.value, result if several else (result,)))
         self.operations.append(Operation(fn, args, kwargs, outputs, several, line))
         return outputs if several else outputs[0]
+
+    def begun(self) -> Program:
+        """Return a program with the inputs and constants of this one, and without operations."""
+        return self.replace(constants=dict(self.constants), operations=[], outputs=[], adjoint=False)
+
+    def finished(self, outputs, put: dict) -> Program:
+        """Give it the outputs of another program, with what is put in the place of values, and return it."""
+        self.outputs = [put.get(out, out) if type(out) is Value else out for out in outputs]
+        return self
 
     def replace(self, **parts) -> Program:
         """Return a program like this one but for these parts; the others are shared."""
@@ -240,11 +258,8 @@ def dead(program: Program) -> Program:
         if any(value in needed for value in operation.outputs):
             needed.update(operation.reads)
             kept.append(operation)
-    new = Program()
-    new.inputs, new.outputs, new.count = program.inputs, program.outputs, program.count
-    new.constants = {value: array for value, array in program.constants.items() if value in needed}
-    new.operations = kept[::-1]
-    return new
+    constants = {value: array for value, array in program.constants.items() if value in needed}
+    return program.replace(constants=constants, operations=kept[::-1], adjoint=False)
 
 
 # --- arguments ----------------------------------------------------------------------------------------------------------------

@@ -12,9 +12,9 @@ import numpy as np
 from ..rules.indexing import getitem, updated
 from ..rules.kinds import ROWS, Elementwise
 from ..support.costs import LOOP_TURNS, REROLL_ALIGNED_OPERATIONS, REROLL_OPERATIONS
-from .operands import may_vary, replaced, shape_of
+from .operands import shape_of, with_operands
 from .passes import optimised
-from .program import Operation, Program, Value, key_of, values_in
+from .program import Program, Value, key_of, values_in
 from .scan import Scan
 
 __all__ = ["rolled"]
@@ -129,9 +129,8 @@ class Run:
 
     def rewritten(self, exact):
         """Return the program with the run as one operation, None where it would not be shorter: each turn's results are read one by one."""
-        old, new, body = self.program, Program(), Program()
+        old, new, body = self.program, self.program.begun(), Program()
         stop = self.start + self.turns * self.period
-        new.inputs, new.constants, new.count = old.inputs, dict(old.constants), old.count
         new.operations = old.operations[: self.start]
         finals, columns = self.read_after(stop)
         if any(value.kind == "python" for value in columns.values()):
@@ -146,20 +145,17 @@ class Run:
         made: dict = {}
         for i, roles in enumerate(self.roles):
             operation = old.operations[self.start + i]
-            operands = iter([made[role[1:]] if role[0] == "here" else given.get(role, role[1]) for role in roles])
-            args = replaced(operation.args, may_vary(operation.fn), operands)
-            kwargs = replaced(operation.kwargs, False, operands)
+            operands = [made[role[1:]] if role[0] == "here" else given.get(role, role[1]) for role in roles]
             outputs = tuple(map(body.value, operation.outputs))
-            body.operations.append(Operation(operation.fn, args, kwargs, outputs, operation.several, operation.line))
+            body.operations.append(with_operands(operation, operands, outputs))
             made.update({(i, k): out for k, out in enumerate(outputs)})
         body.outputs = [*(made[role[1:3]] for role in carried), *(made[place] for place in columns)]
         args = [role[3] if role[0] == "carried" else blank(new, value) for role, value in carried.items()]
         args += [stacked(new, role[1]) for role in rows]
         args += [role[1] for role in params]
         loop = Scan(optimised(rolled(body, exact), exact), self.turns, len(carried), len(rows))
-        results = [new.value(value) for value in carried.values()]
-        results += [new.value(Value(0, (self.turns, *value.shape), value.dtype)) for value in columns.values()]
-        new.operations.append(Operation(loop, tuple(args), {}, tuple(results), True, old.operations[self.start].line))
+        like = [*carried.values(), *(Value(0, (self.turns, *value.shape), value.dtype) for value in columns.values())]
+        results = new.append(loop, tuple(args), {}, like, old.operations[self.start].line)
         self.read_results(new, stop, carried, columns, results)
         return new if len(new.operations) < len(old.operations) else None
 
@@ -193,10 +189,7 @@ class Run:
 
         for operation, operands in zip(self.program.operations[stop:], self.operands[stop:], strict=True):
             if any(self.place(value) is not None for value in operands):
-                changed = iter([now(value) for value in operands])
-                args = replaced(operation.args, may_vary(operation.fn), changed)
-                kwargs = replaced(operation.kwargs, False, changed)
-                operation = Operation(operation.fn, args, kwargs, operation.outputs, operation.several, operation.line)
+                operation = with_operands(operation, [now(value) for value in operands], operation.outputs)
             new.operations.append(operation)
         new.outputs = [now(out) if type(out) is Value else out for out in self.program.outputs]
 

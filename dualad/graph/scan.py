@@ -9,12 +9,14 @@ behind k), only the turns are made for which that is True: the others change not
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..core.dispatch import highest
 from ..rules.indexing import getitem
 from ..support.forks import cached_property
-from .program import Operation, Program, Value, kind_of, map_values
+from .program import Program, Value, kind_of
 from .symbol import Symbol
 from .to_numpy import compile_python
 
@@ -25,7 +27,6 @@ class Scan:
     """The function of a loop's operation; loops of equal bodies are equal."""
 
     __name__ = "loop"
-    sampled = True  # what is known of its results in a trace is that of one turn
 
     def __init__(self, body: Program, count: int, carried: int, rows: int, backwards=False, live: int | None = None):
         self.body, self.count, self.carried, self.rows, self.backwards, self.live = body, count, carried, rows, backwards, live
@@ -71,6 +72,7 @@ class Scan:
         if top is None:
             return self.evaluate(args)
         if type(top) is Symbol:
+            top.level.sampled = True
             return top.level.record(self, self.example, args, {})
         return self.interpret(args)
 
@@ -122,26 +124,21 @@ def unrolled(program: Program, most: int) -> Program:
     """Return the program with the operations of all turns in the place of loops that have at most so many."""
     if not any(type(operation.fn) is Scan for operation in program.operations):
         return program
-    new = Program()
-    new.inputs, new.constants, new.count = program.inputs, dict(program.constants), program.count
-    put: dict = {}
+    new, put = program.begun(), dict[Value, Any]()
     enter(new, program, put, most)
-    new.outputs = [put.get(out, out) if type(out) is Value else out for out in program.outputs]
-    return new
+    return new.finished(program.outputs, put)
 
 
 def enter(new, program, put, most):
     """Enter the operations of a program, with what is put in the place of its values."""
     for operation in program.operations:
-        args, kwargs = (map_values(lambda value: put.get(value, value), part) for part in (operation.args, operation.kwargs))
         loop = operation.fn
         if type(loop) is not Scan or loop.live is not None or loop.count * len(loop.body.operations) > most:
-            outputs = tuple(map(new.value, operation.outputs))
-            new.operations.append(Operation(operation.fn, args, kwargs, outputs, operation.several, operation.line))
-            put.update(zip(operation.outputs, outputs, strict=True))
+            new.operations.append(operation.renamed(put, tuple(map(new.value, operation.outputs))))
+            put.update(zip(operation.outputs, new.operations[-1].outputs, strict=True))
             continue
         new.constants.update(loop.body.constants)
-        carried, stacks, params = loop.split(list(args))
+        carried, stacks, params = loop.split(list(operation.renamed(put).args))
         inputs = loop.body.inputs[1:]
         rows: dict = {}
         for turn in loop.order:

@@ -101,26 +101,6 @@ class Trace(Level):
     `integers`, which all traces of a function share, by the number of operations before and the number of the value.
     """
 
-    __slots__ = (
-        "asked",
-        "below",
-        "checked",
-        "frames",
-        "given",
-        "integers",
-        "known",
-        "line",
-        "outermost",
-        "program",
-        "raised",
-        "refusal",
-        "seen",
-        "selections",
-        "shown",
-        "tables",
-        "tests",
-        "tried",
-    )
     abstract = True
 
     def __init__(self, tests=False, integers=None):
@@ -131,6 +111,7 @@ class Trace(Level):
         self.frames: list = []  # of the functions whose tests are noted, and what is in their variables
         self.seen: list = []
         self.below: Any = None  # what stands for the functions that verbs differentiate in it, if not these themselves
+        self.sampled = False  # there is a loop, of which examples know one turn
         self.tables = False  # plain arrays may be indexed by Symbols
         self.shown = False  # an example, in what is printed or in the message of an error
         self.given: list = []  # the examples of the inputs
@@ -222,7 +203,7 @@ class Trace(Level):
         """Return the example of a Symbol, for the examples of the inputs with all turns of loops, and its value."""
         self.check()
         example, value = self.split(symbol)
-        if any(getattr(operation.fn, "sampled", False) for operation in self.program.operations):
+        if self.sampled:
             example = dead(self.program.replace(outputs=[value])).run(*self.given)[0]
         return example, value
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..support.costs import LOOP_TURNS
 from .branch import Branch, as_kind
-from .operands import may_vary, replaced, shape_of
+from .operands import shape_of, with_operands
 from .passes import optimised
 from .program import Kind, Operation, Program, Value, key_of, kind_of
 from .reroll import rolled
@@ -305,10 +305,9 @@ class Turns:
 
         ports = segment.ports()
         for operation, shaped in zip(segment.operations, segment.operands, strict=True):
-            operands = iter([given(*next(ports)) for _ in shaped])
-            args, kwargs = replaced(operation.args, may_vary(operation.fn), operands), replaced(operation.kwargs, False, operands)
+            operands = [given(*next(ports)) for _ in shaped]
             outputs = tuple(map(program.value, operation.outputs))
-            program.operations.append(Operation(operation.fn, args, kwargs, outputs, operation.several, operation.line))
+            program.operations.append(with_operands(operation, operands, outputs))
             made.update(zip(operation.outputs, outputs, strict=True))
         tests = list(self.flags[segment.group]) if segment.after is None else []
         for test, position, held in zip(segment.tests, segment.positions, segment.held(), strict=True):

@@ -44,22 +44,6 @@ class Entry:
     The program has one more output, `left`, where it leads to a path that is not known.
     """
 
-    __slots__ = (
-        "below",
-        "checks",
-        "compiled",
-        "count",
-        "deep",
-        "failed",
-        "guard",
-        "integers",
-        "known",
-        "left",
-        "paths",
-        "structures",
-        "watch",
-    )
-
     def __init__(self, compiled, watch, paths, count, checks, integers, below):
         self.compiled, self.watch, self.paths, self.checks, self.guard = compiled, watch, paths, checks, MISS
         self.count = count  # of paths that differ in more than how often loops go round
