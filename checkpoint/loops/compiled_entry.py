@@ -27,11 +27,11 @@ from dualad.support.byte_sizes import parse_bytes
 from ..reverse.tape import Tape
 from ..schedules.blocks import SCHEDULES, Blocks, blocks_of
 from ..storage import Memory
-from ..storage.memory import itself
+from ..storage.memory import LEAF_BYTES, itself
 from ..storage.states import nbytes
 from ..support.checks import too_many
-from ..support.costs import ADDITION_SECONDS, BLOCK_STATES, LEAF_BYTES, STATE_BYTES, SWEEP_STATES
-from ..sweep.player import Player
+from ..support.costs import ADDITION_SECONDS
+from ..sweep.player import BLOCK_STATES, SWEEP_STATES, Player
 from ..sweep.stats import Stats
 from .compiled import left_out, probe
 from .entry import ChainEntry, Lowered, overhead_bytes, record_chain, unowned
@@ -75,7 +75,7 @@ def record_compiled(spec: StepSpec, tape: Tape, loop: Loop, run: Callable[[StepS
             segments.loops.units[0].source.additions * ADDITION_SECONDS,
             schedule=loop.schedule,
             block=block,
-            around=0 if budget is None else STATE_BYTES + LEAF_BYTES * len(spec.state),
+            around=0 if budget is None else (2 + len(spec.state)) * LEAF_BYTES,
             resident=in_memory and not loop.check,
         ),
         stays=in_memory and not loop.check and loop.until is None,

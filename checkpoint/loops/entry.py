@@ -18,11 +18,11 @@ from dualad.support.forks import lock_of
 from ..reverse.entries import Adjoints, Entry, Part, place_of
 from ..reverse.tape import Tape, make_var
 from ..schedules import Schedule
-from ..storage.memory import slot_bytes
+from ..storage.memory import PACKED_ROW_BYTES, slot_bytes
 from ..storage.states import nbytes
-from ..support.costs import COUNTED_STATE_BYTES, PACKED_ROW_BYTES, SWEEP_BYTES, SWEEP_STATES
+from ..support.costs import SMALL_STATE_BYTES
 from ..sweep.plan import plan
-from ..sweep.player import RowRestorers
+from ..sweep.player import SWEEP_BYTES, SWEEP_STATES, RowRestorers
 from .eager import lifted
 from .results import Snapshot
 from .spec import Loop, StepSpec, is_floating, one_level_down, read_only
@@ -78,7 +78,7 @@ def planned(given: Lowered, steps: int | None, memory: float | str, taken: int, 
     That is `overhead_bytes`, a few states, and what a trial of step 0 and of its pull has `taken` at most."""
     budget = parse_bytes(memory, "chain", "memory")
     size = nbytes(given.state)
-    if size <= COUNTED_STATE_BYTES:  # otherwise what is around the data does not count
+    if size <= SMALL_STATE_BYTES:  # otherwise what is around the data does not count
         size = max(slot_bytes(given.spec.tree(given.state)) - PACKED_ROW_BYTES, 1)
     held = overhead_bytes(given, outs, steps) + size + taken  # x_N is no state of the sweep
     try:

@@ -25,7 +25,7 @@ from ..reverse.tape import Tape, Var, owner_of
 from ..schedules import Schedule
 from ..storage import Storage
 from ..storage.states import copy_state, has_arrays, nbytes
-from ..support.costs import COUNTED_STATE_BYTES
+from ..support.costs import SMALL_STATE_BYTES
 from ..sweep.player import Player
 from ..sweep.stats import Stats
 from .eager import on_primals
@@ -195,7 +195,7 @@ class EagerEntry(ChainEntry):
             return sum(map(nbytes, outs)), estimate
 
         try:
-            if not repeatable and (nbytes(given.state) <= COUNTED_STATE_BYTES or isinstance(self.spec.source, Jit)):
+            if not repeatable and (nbytes(given.state) <= SMALL_STATE_BYTES or isinstance(self.spec.source, Jit)):
                 trial()  # what is made once for all calls, such as the code of a rule, or of the step, would count
             (outs, estimate), taken = (trial(), 0) if repeatable else measured(trial)
         except Exception as error:

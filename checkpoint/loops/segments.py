@@ -17,7 +17,7 @@ import numpy as np
 
 from dualad.graph.program import role_of
 
-from ..support.costs import CALL_SECONDS, POOL_PROBES, POOLED_BYTES
+from ..support.costs import CALL_SECONDS, KNOWN_PATTERNS, SMALL_STATE_BYTES
 
 __all__ = ["BufferPool", "Reversal", "Segments", "State", "as_kind", "like_leaves"]
 
@@ -30,7 +30,7 @@ class BufferPool:
     The one handed out last is looked at first: what it is made of is still in the cache."""
 
     def __init__(self, like: State, nbytes: int) -> None:
-        self.like, self.small = like, nbytes < POOLED_BYTES
+        self.like, self.small = like, nbytes < SMALL_STATE_BYTES
         self.made: list[list[np.ndarray]] = []
 
     def take(self) -> State:
@@ -38,7 +38,7 @@ class BufferPool:
         if self.small:
             return tuple(map(np.empty_like, self.like))
         made, count = self.made, len(self.made)
-        for i in range(count - 1, max(count - POOL_PROBES, 0) - 1, -1):
+        for i in range(count - 1, max(count - KNOWN_PATTERNS, 0) - 1, -1):
             arrays = made[i]
             for k in range(len(arrays)):  # a generator would take most of the time
                 if getrefcount(arrays[k]) != UNSHARED:

@@ -34,7 +34,7 @@ from dualad.support.byte_sizes import parse_bytes
 from dualad.support.costs import KEPT_VARIANTS
 
 from ..support.checks import too_many, truth
-from ..support.costs import HELD_BYTES, MET_BYTES
+from ..support.costs import HELD_BYTES, SMALL_STATE_BYTES
 from ..sweep.stats import fill
 from .segments import as_kind
 from .spec import FlatStep, Loop, StepSpec, is_number, kept
@@ -189,7 +189,7 @@ def program_of(paths: list[Path]) -> tuple[Program, int]:
 
 def note(met: list[list[Any]], given: list[Any]) -> None:
     """Keep the arguments of a turn, if they are small and not too many."""
-    if sum(np.asarray(leaf).nbytes for leaf in given) <= MET_BYTES and len(met) < KEPT_VARIANTS:
+    if sum(np.asarray(leaf).nbytes for leaf in given) <= SMALL_STATE_BYTES and len(met) < KEPT_VARIANTS:
         met.append(given)
 
 

@@ -18,19 +18,22 @@ import numpy as np
 import optree
 
 from ..support.checks import whole_number
-from ..support.costs import KNOWN_PATTERNS, LEAF_BYTES, PACKED_BYTES, PACKED_ROW_BYTES, STATE_BYTES
+from ..support.costs import KNOWN_PATTERNS, PACKED_BYTES, SMALL_STATE_BYTES
 from .compression import PACKERS
 from .states import copy_state, nbytes, raw
 from .storage import Session, Storage
 
 __all__ = [
+    "LEAF_BYTES",
     "NUMBERS",
+    "PACKED_ROW_BYTES",
     "Kind",
     "Memory",
     "MemorySession",
     "PackedSession",
     "PackedStates",
     "Pattern",
+    "around",
     "itself",
     "key_of",
     "scalar",
@@ -38,6 +41,8 @@ __all__ = [
 ]
 
 NUMBER = optree.tree_structure(0.0, none_is_leaf=True)  # type: ignore[arg-type]
+PACKED_ROW_BYTES = 84  # what says where a packed row is, with its index in the lists of a schedule
+LEAF_BYTES = 160  # around the data of each leaf; twice as many keep a state (its place in a table, its containers)
 
 
 #: a type of leaves with their dtype and shape, or, of what is the same in all rows, with None and the leaf itself
@@ -454,4 +459,9 @@ def slot_bytes(state: Any) -> int:
     key = key_of(leaves)
     if key is not None and (size := Pattern(key).size) <= PACKED_BYTES:
         return size + PACKED_ROW_BYTES
-    return STATE_BYTES + sum(LEAF_BYTES + nbytes(leaf) for leaf in leaves)
+    return (2 + len(leaves)) * LEAF_BYTES + sum(map(nbytes, leaves))
+
+
+def around(size: int) -> int:
+    """Return the bytes around those of a saved state of one leaf, where they count."""
+    return PACKED_ROW_BYTES if size <= PACKED_BYTES else 3 * LEAF_BYTES if size <= SMALL_STATE_BYTES else 0

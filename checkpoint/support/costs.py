@@ -9,19 +9,9 @@ that are part of a file's format stand with the format; arrays are small as `dua
 #: bytes that are held in main memory of each of these: tables by which schedules are found (those of 20 slots and 1000 steps take 20 MB),
 #: states of a traced loop that are kept for its derivatives, small states that are to be written
 HELD_BYTES = 64 << 20
-#: states besides the saved ones. Of a sweep: x_0, x_{N-1} between the sweeps, the working state; of a chain x_N, too
-SWEEP_STATES = 3
-#: of a compiled chain: x_0, x_N, the working state and the buffer that changes places with it, two cotangents
-BLOCK_STATES = 6
-#: bytes of the objects of a sweep, whatever its states are (`tracemalloc` of chains of one float)
-SWEEP_BYTES = 112 << 10
-#: bytes of what keeps a state that is not packed (its place in a table, its containers), and around the data of each leaf
-STATE_BYTES = 320
-LEAF_BYTES = 160
-#: bytes of what says where a packed row is, with its index in the lists of a schedule
-PACKED_ROW_BYTES = 84
-#: bytes of a state beside which its objects count (0.5 % of a larger one)
-COUNTED_STATE_BYTES = 1 << 16
+#: bytes of a small state. Its objects count beside it (0.5 % of a larger one), it is sooner made than a free one is looked for, and
+#: where it took a new path of a traced loop it is kept for the next trace
+SMALL_STATE_BYTES = 1 << 16
 
 # --- schedules ------------------------------------------------------------------------------------------------------------------------
 
@@ -44,19 +34,14 @@ ADDITION_SECONDS = 1e-10
 
 #: elements of an array that are compared at a step; over the steps all have their turn
 SNAPSHOT_ELEMENTS = 1024
-#: functions, loops and predicates that are kept of a compiled step, and patterns of small states
+#: functions, loops and predicates that are kept of a compiled step, patterns of small states, and large states that are looked at before
+#: a new one is made (40 steps of Gray-Scott, 256 x 256: 27 ms always made, 23)
 KNOWN_PATTERNS = 64
 #: seconds for which steps that branch are made by NumPy before loops are compiled, which takes longer, for the paths that they take; steps
 #: of twice `CHUNK_BYTES` are not
 AHEAD_SECONDS = 0.05
-#: bytes of the arguments at which a path of a traced loop was met that are kept for the next trace
-MET_BYTES = 1 << 16
 #: seconds of a compiled call: after shorter ones it makes more steps, after ten times as long ones fewer, so that Ctrl-C is heard
 CALL_SECONDS = 0.02
-#: bytes of states that are sooner made than looked for, and states that are looked at before a new one is made (40 steps of Gray-Scott,
-#: 256 x 256: 27 ms always made, 23)
-POOLED_BYTES = 1 << 15
-POOL_PROBES = 64
 
 # --- storage --------------------------------------------------------------------------------------------------------------------------
 

@@ -10,20 +10,12 @@ from ..schedules import Online, Revolve, Schedule, StoreAll, Tiered, advances
 from ..schedules.blocks import blocks_of
 from ..schedules.tiered import traffic
 from ..storage import Disk, Memory, Storage, Tiers
+from ..storage.memory import around
 from ..storage.states import nbytes
 from ..support.checks import amount, whole_number
-from ..support.costs import (
-    BLOCK_STATES,
-    COUNTED_STATE_BYTES,
-    LEAF_BYTES,
-    PACKED_BYTES,
-    PACKED_ROW_BYTES,
-    STATE_BYTES,
-    SWEEP_STATES,
-    TABLE_STEPS,
-    WRITE_QUEUE,
-)
+from ..support.costs import TABLE_STEPS, WRITE_QUEUE
 from ..support.tables import html, markdown
+from .player import BLOCK_STATES, SWEEP_STATES
 
 __all__ = ["Plan", "plan", "state_size"]
 
@@ -170,11 +162,6 @@ def _in_blocks(steps: int | None, size: int, budget: int, step: float | None, sa
         raise _too_small(budget, size, BLOCK_STATES)
     chosen = blocks_of(max(steps, 1), size, budget - BLOCK_STATES * size, step, call)
     return Plan(chosen.schedule, Memory(), chosen.reason, chosen.size)
-
-
-def around(size: int) -> int:
-    """Bytes around those of a saved state, where they count."""
-    return PACKED_ROW_BYTES if size <= PACKED_BYTES else STATE_BYTES + LEAF_BYTES if size <= COUNTED_STATE_BYTES else 0
 
 
 def _too_small(budget: int, size: int, held: int) -> ValueError:

@@ -22,13 +22,17 @@ from ..storage.tiered import tiers
 from ..support.checks import too_many, truth
 from .stats import Stats
 
-__all__ = ["Player", "Pull", "Recorder", "RowRestorers", "Step", "Until"]
+__all__ = ["BLOCK_STATES", "SWEEP_BYTES", "SWEEP_STATES", "Player", "Pull", "Recorder", "RowRestorers", "Step", "Until"]
 
 Step: TypeAlias = Callable[[int, Any], Any]
 Pull: TypeAlias = Callable[[int, Any, Any], Any]
 Recorder: TypeAlias = Callable[[int, Any], tuple[Any, Callable[[Any], Any]]]
 Until: TypeAlias = Callable[[int, Any], Any]
 RowRestorers: TypeAlias = Mapping[str, Callable[[dict[int, list[Any]]], None] | None]
+
+SWEEP_STATES = 3  # besides the saved ones: x_0, x_{N-1} between the sweeps, the working state; of a chain x_N, too
+BLOCK_STATES = 6  # of a compiled chain: x_0, x_N, the working state and the buffer that changes places with it, two cotangents
+SWEEP_BYTES = 112 << 10  # the objects of a sweep, whatever its states are (`tracemalloc` of chains of one float)
 
 
 class Player:

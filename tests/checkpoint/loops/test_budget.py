@@ -7,7 +7,7 @@ from calls import peak
 import dualad
 from checkpoint import Disk, Online, Revolve, Stats, chain, grad, sweep, value_and_grad
 from checkpoint.loops import recorded
-from checkpoint.support.costs import PACKED_ROW_BYTES
+from checkpoint.storage.memory import PACKED_ROW_BYTES
 
 X = np.linspace(0.1, 0.9, 2000)
 

@@ -3,13 +3,13 @@
 import numpy as np
 
 from checkpoint.loops.segments import BufferPool
-from checkpoint.support.costs import POOLED_BYTES
+from checkpoint.support.costs import SMALL_STATE_BYTES
 
-LIKE = (np.zeros(POOLED_BYTES), np.array(1.0))
+LIKE = (np.zeros(SMALL_STATE_BYTES), np.array(1.0))
 
 
 def test_a_state_is_used_again_when_nobody_refers_to_it():
-    pool = BufferPool(LIKE, POOLED_BYTES)
+    pool = BufferPool(LIKE, SMALL_STATE_BYTES)
     first = pool.take()
     second = pool.take()
     assert all(a is not b for a, b in zip(first, second, strict=True))
@@ -25,7 +25,7 @@ def test_a_state_is_used_again_when_nobody_refers_to_it():
 
 def test_the_state_that_was_free_last_is_taken_first():
     """It is still in the cache, where one that was free for long is not."""
-    pool = BufferPool(LIKE, POOLED_BYTES)
+    pool = BufferPool(LIKE, SMALL_STATE_BYTES)
     working, saved = pool.take(), [pool.take() for _ in range(3)]
     addresses = {leaf.ctypes.data for state in [working] for leaf in state}
     del saved

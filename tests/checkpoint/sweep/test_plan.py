@@ -9,9 +9,10 @@ from checkpoint.schedules import Online, Revolve, StoreAll, Tiered, advances
 from checkpoint.schedules.blocks import blocks_of
 from checkpoint.schedules.tiered import traffic
 from checkpoint.storage import Memory, Tiers
-from checkpoint.support.costs import SWEEP_STATES, WRITE_QUEUE
+from checkpoint.support.costs import WRITE_QUEUE
 from checkpoint.sweep import reverse
 from checkpoint.sweep.plan import plan
+from checkpoint.sweep.player import SWEEP_STATES
 
 WAITING = WRITE_QUEUE + 1  # states in main memory: waiting to be written, and one read ahead
 
