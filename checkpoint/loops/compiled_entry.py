@@ -165,17 +165,6 @@ class BlockStep:
         return self.entry.advance(first, stop, x)
 
 
-class BlockPullback:
-    """The pullback of a recorded block, which knows how much it holds."""
-
-    def __init__(self, entry: CompiledEntry, first: int, stop: int, x: State, states: list[np.ndarray]) -> None:
-        self.entry, self.first, self.stop, self.x, self.states = entry, first, stop, x, states
-        self.nbytes = nbytes(x) + nbytes(states)
-
-    def __call__(self, cotangent: Any) -> Any:
-        return self.entry.pull_states(self.first, self.stop, self.x, self.states, cotangent)
-
-
 class BlockEnd:
     """The predicate of the sweep, of blocks; without attributes that a digest would count."""
 
@@ -278,12 +267,14 @@ class CompiledEntry(ChainEntry):
                 raise too_many(k)
         return self.steps is not None
 
-    def record_block(self, j: int, x: State) -> tuple[State, BlockPullback]:
-        """Make the steps of a block, and return the state with a pullback that holds the states inside of the block."""
+    def record_block(self, j: int, x: State) -> tuple[State, Any]:
+        """Make the steps of a block, and return the state with a pullback that knows how much it holds: the states inside of the block."""
         assert self.reversal is not None
         first, stop = self.block(j)
         final, states = self.filled(self.reversal, first, stop, x, self.reversal.buffer(stop - first))
-        return final, BlockPullback(self, first, stop, x, states)
+        pullback: Any = partial(self.pull_states, first, stop, x, states)
+        pullback.nbytes = nbytes((x, states))
+        return final, pullback
 
     def filled(self, reversal: Reversal, first: int, stop: int, x: State, states: list[np.ndarray]) -> tuple[State, list[np.ndarray]]:
         """Make steps, and return the state behind them with those between them, in the arrays given."""

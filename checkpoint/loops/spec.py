@@ -28,25 +28,9 @@ from ..support.costs import KNOWN_PATTERNS
 from ..sweep.stats import Stats
 
 __all__ = [
-    "BY_ZEROS",
-    "IN_MEMORY",
-    "LEAF_TYPES",
-    "FlatStep",
-    "Loop",
-    "StepSpec",
-    "check_levels",
-    "described",
-    "differs",
-    "is_floating",
-    "is_number",
-    "kept",
-    "levels_of",
-    "one_level_down",
-    "parts_in",
-    "read_only",
-    "refuse_opaque",
-    "row_of",
-]
+    "BY_ZEROS", "IN_MEMORY", "LEAF_TYPES", "FlatStep", "Loop", "StepSpec", "check_levels", "described", "differs", "is_floating",
+    "is_number", "kept", "levels_of", "one_level_down", "parts_in", "read_only", "refuse_opaque", "row_of",
+]  # fmt: skip
 
 #: ``(k, leaves, row, params) -> (leaves, out)``: a step of the leaves of its state, one row of inputs and all of its parameters; what
 #: it gives is checked. `out` is None without outputs

@@ -22,21 +22,9 @@ from dualad.rules.kinds import ROWS, Elementwise
 from dualad.rules.partials import ONE
 
 __all__ = [
-    "ZERO",
-    "Adjoints",
-    "Assign",
-    "Binary",
-    "Entry",
-    "Evaluation",
-    "Index",
-    "Linear",
-    "Node",
-    "Number",
-    "Part",
-    "Pointwise",
-    "Unary",
+    "ZERO", "Adjoints", "Assign", "Binary", "Entry", "Evaluation", "Index", "Linear", "Node", "Number", "Part", "Pointwise", "Unary",
     "place_of",
-]
+]  # fmt: skip
 
 # --- the adjoints of one sweep ----------------------------------------------------------------------------------------------------
 

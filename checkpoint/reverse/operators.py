@@ -30,110 +30,77 @@ from .tape import NEVER_WRITTEN, Tape, Var, found, make_var, pull_broadcast, pul
 
 __all__: list[str] = []
 
-BINARY = """
+OPERATOR = """
 def {method}(self, other):
     tape = self.level
     if tape.plain:
-        a = self.primal
-        i = self.node
+        {x} = self.primal
+        {node} = self.node
         kind = type(other)
-        if type(a) is float:
-            if kind is Var:
-                b = other.primal
-                j = other.node
-                if i is not None and j is not None and other.level is tape:
-                    if type(b) is float:
-                        try:
-                            v = a {symbol} b
-                            {guard}
-                            if type(i) is int and type(j) is int:
-                                {both_floats}
-                            {both_numbers}
-                        except ArithmeticError:
-                            pass
-                    elif (type(b) is ndarray and b.ndim and b.dtype is FLOAT
-                            and ((alias := other.alias) is None or alias.base.alias is None)):
-                        v = a {symbol} b
-                        {both_small_stretched}
-                        {both_stretched}
-            elif i is not None:
-                if kind is float or kind is int or kind is float64:
-                    b = float(other) if kind is float64 else other
-                    try:
-                        v = a {symbol} b
-                        {guard}
-                        if type(i) is int:
-                            {left_float}
-                        {left_number}
-                    except ArithmeticError:
-                        pass
-                elif kind is ndarray and other.ndim and other.dtype is FLOAT:
-                    v = a {symbol} other
-                    b = {left_frozen}
-                    {left_small_stretched}
-                    {left_stretched}
-        elif type(a) is ndarray and i is not None and a.ndim and ((alias := self.alias) is None or alias.base.alias is None):
-            if kind is Var:
-                b = other.primal
-                j = other.node
-                if ((type(b) is ndarray and b.dtype == a.dtype or type(b) is float and a.dtype is FLOAT) and other.level is tape
-                        and j is not None and ((alias := other.alias) is None or alias.base.alias is None)):
-                    v = a {symbol} b
-                    if type(b) is ndarray and b.shape == a.shape:
-                        if a.nbytes <= tape.small:
-                            {both_small}
-                        {both_array}
-                    {both_small_stretched}
-                    {both_stretched}
-            elif kind is float or kind is int or kind is ndarray and other.dtype == a.dtype or kind is float64 and a.dtype is FLOAT:
-                v = a {symbol} other
-                b = {left_frozen}
-                if v.shape == a.shape:
-                    if a.nbytes <= tape.small:
-                        {left_small}
-                    {left_array}
-                {left_small_stretched}
-                {left_stretched}
-    return general(self, other)
-"""
-
-REFLECTED = """
-def {method}(self, other):
-    tape = self.level
-    kind = type(other)
-    if tape.plain:
-        b = self.primal
-        j = self.node
-        if type(b) is float:
-            if j is None:
-                pass
-            elif kind is float or kind is int or kind is float64:
-                a = float(other)
+        if kind is Var:
+            {of_variables}
+        elif {node} is None:
+            pass
+        elif type({x}) is float:
+            if kind is float or kind is int or kind is float64:
                 try:
+                    {y} = float(other)
                     v = a {symbol} b
                     {guard}
-                    if type(j) is int:
-                        {right_float}
-                    {right_number}
+                    if type({node}) is int:
+                        {float}
+                    {number}
                 except ArithmeticError:
                     pass
             elif kind is ndarray and other.ndim and other.dtype is FLOAT:
-                v = other {symbol} b
-                a = {right_frozen}
-                {right_small_stretched}
-                {right_stretched}
-        elif (type(b) is ndarray and j is not None and b.ndim and ((alias := self.alias) is None or alias.base.alias is None)
-                and (kind is float or kind is int or kind is ndarray and other.dtype == b.dtype or kind is float64 and b.dtype is FLOAT)):
-            v = other {symbol} b
-            a = {right_frozen}
-            if v.shape == b.shape:
-                if b.nbytes <= tape.small:
-                    {right_small}
-                {right_array}
-            {right_small_stretched}
-            {right_stretched}
+                v = {computed}
+                {y} = {frozen}
+                {small_stretched}
+                {stretched}
+        elif (type({x}) is ndarray and {x}.ndim and ((alias := self.alias) is None or alias.base.alias is None)
+                and (kind is float or kind is int or kind is ndarray and other.dtype == {x}.dtype
+                     or kind is float64 and {x}.dtype is FLOAT)):
+            v = {computed}
+            {y} = {frozen}
+            if v.shape == {x}.shape:
+                if {x}.nbytes <= tape.small:
+                    {small}
+                {array}
+            {small_stretched}
+            {stretched}
     return general(self, other)
 """
+
+OF_VARIABLES = """\
+b = other.primal
+            j = other.node
+            if i is None or j is None or other.level is not tape:
+                pass
+            elif type(a) is float:
+                if type(b) is float:
+                    try:
+                        v = a {symbol} b
+                        {guard}
+                        if type(i) is int and type(j) is int:
+                            {float}
+                        {number}
+                    except ArithmeticError:
+                        pass
+                elif (type(b) is ndarray and b.ndim and b.dtype is FLOAT
+                        and ((alias := other.alias) is None or alias.base.alias is None)):
+                    v = a {symbol} b
+                    {small_stretched}
+                    {stretched}
+            elif (type(a) is ndarray and a.ndim and ((alias := self.alias) is None or alias.base.alias is None)
+                    and (type(b) is ndarray and b.dtype == a.dtype or type(b) is float and a.dtype is FLOAT)
+                    and ((alias := other.alias) is None or alias.base.alias is None)):
+                v = a {symbol} b
+                if type(b) is ndarray and b.shape == a.shape:
+                    if a.nbytes <= tape.small:
+                        {small}
+                    {array}
+                {small_stretched}
+                {stretched}"""
 
 NUMBER = (
     "entry = {entry}; entries = tape.entries; k = len(entries); entries.append(entry); r = new(Var); r.primal = v; "
@@ -207,49 +174,33 @@ def define_binary(name: str) -> None:
     first, second = row.partials
     p, q = scalar_partial("p", first), scalar_partial("q", second)
     ans = "v" if row.uses_ans else "None"
-    texts = {
-        "symbol": SYMBOLS[name],
-        "guard": "if type(v) is not float: not_real(v)" if name == "pow" else "pass",
-        "both_floats": NUMBER.format(entry=f"(i, {p}, j, {q})"),
-        "left_float": NUMBER.format(entry=f"(i, {p})"),
-        "right_float": NUMBER.format(entry=f"(j, {q})"),
-        "both_numbers": ENTRY.format(kind="Number", fields=f"entry.parents = (i, j); entry.partials = ({p}, {q})"),
-        "left_number": ENTRY.format(kind="Number", fields=f"entry.parents = (i,); entry.partials = ({p},)"),
-        "right_number": ENTRY.format(kind="Number", fields=f"entry.parents = (j,); entry.partials = ({q},)"),
-        "left_frozen": "tape.freeze(other) if kind is ndarray else other" if 1 in row.uses[0] else "other",
-        "right_frozen": "tape.freeze(other) if kind is ndarray else other" if 0 in row.uses[1] else "other",
-    }
-    for which, active in {"both": (0, 1), "left": (0,), "right": (1,)}.items():
-        texts[f"{which}_small"] = small_entry(row, *active)
-        texts[f"{which}_small_stretched"] = f"if v.nbytes <= tape.small: {small_entry(row, *active, stretched=True)}"
-        texts[f"{which}_array"] = array_entry(row, *active, ans=ans)
-        texts[f"{which}_stretched"] = array_entry(row, *active, ans=ans, stretched=True)
-    space = {
-        "Var": Var,
-        "new": new,
-        "found": found,
-        "float64": float64,
-        "FLOAT": FLOAT,
-        "ndarray": np.ndarray,
-        "p": first,
-        "q": second,
-        "finite": finite,
-        "not_real": not_real,
-        "row": row,
-        "Unary": Unary,
-        "Binary": Binary,
-        "Pointwise": Pointwise,
-        "Number": Number,
-        "abstract": abstract,
-        "NO_KEYWORDS": NO_KEYWORDS,
-        "multiply": np.multiply,
-        "divide": np.divide,
-        "pullbacks": row.pullbacks,
-        "pull_broadcast": pull_broadcast,
-    }
-    for source, method in ((BINARY, f"__{name}__"), (REFLECTED, f"__r{name}__")):
-        text = source.format(method=method, **texts)
-        general = general_operator(row, row.of_numbers, getattr(Traced, method), method.startswith("__r"))
+    symbol, guard = SYMBOLS[name], "if type(v) is not float: not_real(v)" if name == "pow" else "pass"
+
+    def texts(*active: int) -> dict[str, str]:
+        """Return what operations are recorded by, of these active arguments."""
+        nodes, partials = ("ij"[i] for i in active), [(p, q)[i] for i in active]
+        pairs = ", ".join(f"{node}, {partial}" for node, partial in zip(nodes, partials, strict=True))
+        fields = f"entry.parents = ({', '.join('ij'[i] for i in active)},); entry.partials = ({', '.join(partials)},)"
+        return {
+            "symbol": symbol,
+            "guard": guard,
+            "float": NUMBER.format(entry=f"({pairs})"),
+            "number": ENTRY.format(kind="Number", fields=fields),
+            "small": small_entry(row, *active),
+            "small_stretched": f"if v.nbytes <= tape.small: {small_entry(row, *active, stretched=True)}",
+            "array": array_entry(row, *active, ans=ans),
+            "stretched": array_entry(row, *active, ans=ans, stretched=True),
+        }
+
+    named = Var, Unary, Binary, Pointwise, Number, ndarray, float64, found, finite, not_real, abstract, pull_broadcast
+    space: dict[str, Any] = {part.__name__: part for part in named} | {"new": new, "FLOAT": FLOAT, "NO_KEYWORDS": NO_KEYWORDS}
+    space |= {"p": first, "q": second, "row": row, "pullbacks": row.pullbacks, "multiply": np.multiply, "divide": np.divide}
+    for i, method in enumerate((f"__{name}__", f"__r{name}__")):
+        roles = {"x": "ab"[i], "y": "ba"[i], "node": "ij"[i], "computed": f"other {symbol} b" if i else f"a {symbol} other"}
+        roles["frozen"] = "tape.freeze(other) if kind is ndarray else other" if 1 - i in row.uses[i] else "other"
+        roles["of_variables"] = "pass" if i else OF_VARIABLES.format(**texts(0, 1))
+        text = OPERATOR.format(method=method, **texts(i), **roles)
+        general = general_operator(row, row.of_numbers, getattr(Traced, method), i == 1)
         define_late(Var, method, text, general=general, **space)
 
 
