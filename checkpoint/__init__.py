@@ -24,11 +24,10 @@ if TYPE_CHECKING:
     from .report.plot import plot_schedule
     from .report.profile import profile
     from .reverse.ensemble import MemberError, map_gradients
-    from .reverse.hessian import hessian
     from .reverse.recording import grad, value_and_grad
     from .reverse.streams import jacobian_columns, jacobian_rows
     from .reverse.trace import Explanation, explain
-    from .reverse.verbs import hvp, jacobian, linearize, vjp
+    from .reverse.verbs import hessian, hvp, jacobian, linearize, vjp
     from .schedules import CTZ, Mixed, Online, Periodic, Revolve, Schedule, StoreAll, Tiered, from_checkpoint_schedules
     from .schedules.actions import Action, Advance, Drop, Load, Record, Reverse, Save
     from .storage import Disk, Memory, Storage, Tiers
@@ -47,8 +46,7 @@ _lazily(
         "reverse.trace": "Explanation explain",
         "durable.fit": "Fit",
         "reverse.recording": "grad value_and_grad",
-        "reverse.verbs": "hvp jacobian linearize vjp",
-        "reverse.hessian": "hessian",
+        "reverse.verbs": "hessian hvp jacobian linearize vjp",
         "sweep.plan": "Plan plan",
         "report.plot": "plot_schedule",
         "report.profile": "profile",

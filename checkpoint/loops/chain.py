@@ -246,7 +246,6 @@ def chain(
 
 
 def run_spec(spec: StepSpec, loop: Loop) -> Any:
-    """Run a chain."""
     top, abstract, tapes = highest(spec.traced), False, 0
     for level in spec.levels:
         abstract = abstract or level.abstract

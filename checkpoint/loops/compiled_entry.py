@@ -142,7 +142,6 @@ class OneBlock:
             self.entry.inside = None
 
     def report(self, started: float) -> None:
-        """Fill the stats."""
         stats = self.stats
         self.seconds += perf_counter() - started
         stats.saves, stats.loads, stats.seconds = self.forwards, self.backwards, self.seconds
@@ -389,7 +388,6 @@ class CompiledEntry(ChainEntry):
         return entry
 
     def swept(self, g: list[Any]) -> list[Any]:
-        """Return the shares of one reverse sweep."""
         self.reversal = reversal = self.reversal or self.compiled()
         cotangent = self.begin(reversal, g)
         try:

@@ -84,7 +84,6 @@ NOTHING: Any = None, ()
 
 
 def step_of_pairs(spec: StepSpec, splits: Sequence[TangentSplit], level: Level) -> Callable[..., Any]:
-    """Return the step of values and tangents."""
     splits = [split._replace(level=None) for split in splits]
     options = level.directions, level.nan_safe, level.weak
     flat = spec.flat_step()  # in a variable of its own: what the step reads is watched, and may be indexed by k
@@ -170,8 +169,6 @@ def without_statics(spec: StepSpec, until: Callable[..., Any] | None) -> OtherCh
 
 
 def filler(statics: dict[int, Any], count: int) -> Callable[[Any], list[Any]]:
-    """Return the function that puts static leaves among numbers."""
-
     def full(numbers: Any) -> list[Any]:
         numbers = iter(numbers)
         return [statics[i] if i in statics else next(numbers) for i in range(count)]
@@ -180,7 +177,6 @@ def filler(statics: dict[int, Any], count: int) -> Callable[[Any], list[Any]]:
 
 
 def step_of_numbers(spec: StepSpec, states: dict[int, Any], params: dict[int, Any]) -> Callable[..., Any]:
-    """Return the step of the numbers alone."""
     source, tree, arguments, given, outputs = spec.source, spec.tree, spec.arguments, spec.given, spec.outputs
     structure = spec.state_structure
     full_state, full_params = filler(states, structure.num_leaves), filler(params, spec.params_structure.num_leaves)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from dualad.support.repeated import repeated
 from ..reverse.entries import Adjoints, Entry, Part, place_of
 from ..reverse.tape import Tape, Var, make_var
 from .results import Snapshot, memory_of, sharing, was_written
-from .spec import check_levels, is_floating, levels_of, one_level_down, refuse_opaque
+from .spec import check_levels, is_floating, levels_of, one_level_down, path_of, refuse_opaque
 
 __all__ = ["checkpoint"]
 
@@ -66,7 +66,7 @@ def checkpoint(f: Callable[Rest, Result]) -> Callable[Rest, Result]:
         leaves, structure = optree.tree_flatten(given_tree)
         leaves = list(map(pack_leaf, leaves))
         for i, leaf in enumerate(leaves):
-            refuse_opaque(leaf, named("argument", given_tree, i), "arguments")
+            refuse_opaque(leaf, partial(path_of, given_tree, "checkpoint: argument", i), "arguments")
         top = highest([leaf for leaf in leaves if isinstance(leaf, Traced)])
         if type(top) is not Var:
             return f(*args, **kwargs)
@@ -83,7 +83,7 @@ def checkpoint(f: Callable[Rest, Result]) -> Callable[Rest, Result]:
             outs, out_structure = optree.tree_flatten(out)
             outs = list(map(pack_leaf, outs))
             for i, leaf in enumerate(outs):
-                refuse_opaque(leaf, named("the result", out, i), "results")
+                refuse_opaque(leaf, partial(path_of, out, "checkpoint: the result", i), "results")
             check_levels(outs, entry.below | {probe}, "checkpoint: the function")
             entry.written = [i for i, leaf in enumerate(given) if not same(leaf, entry.values[i])]
             refuse_shared(leaves, outs, given, entry.written)
@@ -103,11 +103,6 @@ def checkpoint(f: Callable[Rest, Result]) -> Callable[Rest, Result]:
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
-
-
-def named(what: str, tree: Any, i: int) -> Callable[[], str]:
-    """Return the function that names leaf i of a tree."""
-    return lambda: f"checkpoint: {what}{optree.tree_accessors(tree)[i].codify('')}"
 
 
 class Probe(Tape):
@@ -155,7 +150,6 @@ class Recomputed(Entry):
         return outs
 
     def evaluate(self, leaves: list[Any]) -> Any:
-        """Return what f returns for these leaves of its arguments."""
         args, kwargs = optree.tree_unflatten(self.structure, leaves)  # type: ignore[misc]
         with repeated:
             return self.f(*args, **kwargs)

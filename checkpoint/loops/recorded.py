@@ -90,7 +90,6 @@ class EagerEntry(ChainEntry):
     # --- the first sweep ----------------------------------------------------------------------------------------------------
 
     def begun(self, schedule: Schedule, storage: Storage, stats: Stats, **options: Any) -> Player:
-        """Return a sweep of the chain."""
         record = unowned(self.record_step) if schedule.records else None
         advance = self.advancing()
         return Player(advance, self.spec.tree(self.given.state), self.steps, schedule, storage, stats, record=record, **options)
@@ -164,7 +163,6 @@ class EagerEntry(ChainEntry):
         error.add_note(f"chain: in step {k}")
 
     def try_first(self, x: Any) -> None:
-        """Try step 0 in the first sweep."""
         tape = self.try_step(x)[0][0]
         self.leaks, self.tried = getrefcount(tape) > ALONE and is_held(tape), True
 
@@ -344,13 +342,11 @@ class EagerEntry(ChainEntry):
     # --- rows of the outs, and of the gradient by inputs ----------------------------------------------------------------------
 
     def put_out(self, k: int, out: Any) -> None:
-        """Keep what step k puts out."""
         self.outs.add(k, out)
         if self.keeps_rows:
             self.sweep.add_row(k, [column[k] for column in self.outs.columns or ()])
 
     def put_shares(self, k: int, shares: Sequence[Any]) -> None:
-        """Keep the shares of row k of the inputs."""
         for rows, share in zip(self.rows, shares, strict=True):
             rows.put(k, share)
         if self.keeps_rows:

@@ -114,7 +114,6 @@ class Stacked:
         self.columns: list[Any] | None = None
 
     def add(self, k: int, tree: Any) -> None:
-        """Take the row of step k."""
         leaves, structure = optree.tree_flatten(tree)
         self.structure = structure if self.structure is None else self.structure
         if structure != self.structure:
@@ -157,11 +156,9 @@ class Stacked:
         return dtype
 
     def arrays(self) -> list[Any]:
-        """Return the stacked leaves."""
         return [np.stack(column) if type(column) is list else column for column in self.columns or ()]
 
     def tree(self, leaves: list[Any]) -> Any:
-        """Return the tree of stacked leaves."""
         if self.structure is None:
             raise ValueError("chain: outputs=True of a chain that made no step: what a step would put out is not known")
         return optree.tree_unflatten(self.structure, leaves)
@@ -225,7 +222,6 @@ class Aliases:
                 raise self.written(k, [group])
 
     def written(self, k: int, groups: Iterable[tuple[int, ...]]) -> ValueError:
-        """Return the error for a step that wrote into one of these groups."""
         names = "; ".join(" and ".join(map(self.path, group)) + (" and a parameter" if len(group) == 1 else "") for group in groups)
         return ValueError(
             f"chain: step {k} wrote into an array that stands in several places since step {k - 1} returned it so ({names} share their "

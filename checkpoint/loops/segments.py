@@ -34,7 +34,6 @@ class BufferPool:
         self.made: list[list[np.ndarray]] = []
 
     def take(self) -> State:
-        """Return a state to write into."""
         if self.small:
             return tuple(map(np.empty_like, self.like))
         made, count = self.made, len(self.made)
@@ -64,7 +63,6 @@ class Pace:
         self.steps = 64
 
     def timed(self, call: Callable[..., Any], steps: int, arguments: tuple) -> None:
-        """Call a function that makes so many steps."""
         started = perf_counter()
         call(*arguments)
         seconds = perf_counter() - started

@@ -29,7 +29,7 @@ from ..sweep.stats import Stats
 
 __all__ = [
     "BY_ZEROS", "IN_MEMORY", "LEAF_TYPES", "FlatStep", "Loop", "StepSpec", "check_levels", "described", "differs", "is_floating",
-    "is_number", "kept", "levels_of", "one_level_down", "parts_in", "read_only", "refuse_opaque", "row_of",
+    "is_number", "kept", "levels_of", "one_level_down", "parts_in", "path_of", "read_only", "refuse_opaque", "row_of",
 ]  # fmt: skip
 
 #: ``(k, leaves, row, params) -> (leaves, out)``: a step of the leaves of its state, one row of inputs and all of its parameters; what
@@ -170,7 +170,6 @@ class StepSpec:
         return "state" + optree.tree_accessors(self.tree(list(range(len(self.kinds)))))[i].codify("")
 
     def changed(self, k: int, i: int, leaf: Any) -> TypeError:
-        """Return the error for a leaf that is not as it was given."""
         given, got = described(self.state[i]), described(leaf)
         if self.kinds[i][0] is None and got == given:
             kind = type(leaf).__name__
@@ -248,7 +247,6 @@ class StepSpec:
         return optree.tree_unflatten(self.inputs_structure, inputs) if self.given else None
 
     def with_leaves(self, state: list[Any], params: list[Any], inputs: list[Any]) -> StepSpec:
-        """Return the spec of the same step for other leaves."""
         return StepSpec(self.step, self.source, self.tree(state), self.arguments(params), self.rows_tree(inputs), self.outputs)
 
 
@@ -293,13 +291,12 @@ def taken_apart(tree: Any, name: str) -> tuple[list[Any], optree.PyTreeSpec]:
     for i, leaf in enumerate(leaves):
         if type(leaf) not in SIMPLE:
             leaves[i] = leaf = pack_leaf(leaf)
-            refuse_opaque(leaf, partial(path_of, tree, name, i), name)
+            refuse_opaque(leaf, partial(path_of, tree, f"chain: {name}", i), name)
     return leaves, structure
 
 
-def path_of(tree: Any, name: str, i: int) -> str:
-    """Return the name of leaf i of an argument."""
-    return f"chain: {name}{optree.tree_accessors(tree)[i].codify('')}"
+def path_of(tree: Any, what: str, i: int) -> str:
+    return f"{what}{optree.tree_accessors(tree)[i].codify('')}"
 
 
 SIMPLE = {float, int, complex, bool, Dual, Var}
@@ -413,7 +410,6 @@ def differs(leaf: Any, kind: Kind) -> bool:
 
 
 def described(leaf: Any) -> str:
-    """Return what a leaf is, for errors."""
     shape, dtype = kind_of(leaf)
     if shape is None:
         return f"{leaf!r}" if isinstance(leaf, str | bytes) else f"an object of type {type(leaf).__name__}"

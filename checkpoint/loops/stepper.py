@@ -171,7 +171,6 @@ class Stepper:
 
     @cached_property
     def call(self) -> Call:
-        """The call of the step that is traced."""
         spec, (state, inputs, params) = self.spec, self.leaves
         rows = [stand_in(leaf)[0] for leaf in inputs]
         given = (optree.tree_unflatten(spec.inputs_structure, rows),) if spec.given else ()
@@ -286,7 +285,6 @@ class Stepper:
 
     @property
     def outs(self) -> list[Kind]:
-        """What the outs are, as plain arrays."""
         outs = self.base.outputs[1]
         for level, _, positions, _ in self.out_splits():
             outs = [*outs, *(tangent_of(outs[i], level.directions) for i in positions)]
@@ -328,11 +326,9 @@ class Stepper:
         return "advance", None if self.until is None else id(self.until.program), *self.key
 
     def advance_loops(self) -> ChainKernels:
-        """Return the loops that make steps."""
         return self.made(self.advance_key, lambda: emit_advance(self.step(), self.until, self.compiled.threads))
 
     def pull_loops(self, rows: list[int], params: list[int], nan_safe: bool) -> ChainKernels:
-        """Return the loops that pull cotangents back."""
         key = "pull", tuple(rows), tuple(params), nan_safe, *self.key
         return self.made(key, lambda: emit_pull(self.step(), self.pull(rows, params, nan_safe), self.compiled.threads))
 
@@ -388,11 +384,9 @@ class Stepper:
         return leaves, splits
 
     def all_splits(self, count: int, rows: bool = False) -> list[TangentSplit]:
-        """Return the splits of leaves that all have tangents."""
         return [TangentSplit(level, count << k, list(range(count << k)), rows) for k, level in enumerate(self.levels)]
 
     def out_splits(self) -> list[TangentSplit]:
-        """Return the splits of the outs."""
         splits: list[TangentSplit] = []
         outs = self.base.outputs[1]
         for level in self.levels:

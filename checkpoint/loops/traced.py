@@ -140,7 +140,6 @@ class Turn:
         return body, steps if steps is not None else 1 << k.bit_length() if max_steps is None else min(1 << k.bit_length(), max_steps + 1)
 
     def given(self, k: int, x: list[Any]) -> list[Any]:
-        """Return what the program of turn k is given for the examples."""
         rows = [example_of(leaf)[k] for leaf in self.spec.inputs]
         return [k, *x, *rows, *(example_of(self.spec.params[i]) for i in self.moving)]
 
@@ -150,7 +149,6 @@ class Turn:
         return (*(getattr(f, "__code__", f) for f in (source, self.until)), *map(kind_of, given))
 
     def path(self, examples: list[Any]) -> Path:
-        """Return the path that a turn takes which is given these."""
         spec, params, (k, *_) = self.spec, list(self.spec.params), examples
         with Trace(True, self.integers) as trace:
             index, *given = map(trace.input, examples)
@@ -175,7 +173,6 @@ class Turn:
 
 
 def with_path(paths: list[Path], path: Path) -> list[Path]:
-    """Return paths and one more, unless it is among them."""
     return paths if path.truths in [known.truths for known in paths] else [*paths, path]
 
 

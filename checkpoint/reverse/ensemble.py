@@ -135,7 +135,6 @@ def map_gradients(
 
 
 def one_member(f: Callable[..., Any], x: Any, args: tuple[Any, ...], options: Options) -> Any:
-    """Return the value and the gradient of a member."""
     return value_and_grad(f, **options)(x, *args)
 
 
@@ -220,7 +219,6 @@ def on_executor(pool: Executor, f: Callable[..., Any], members: list[Any], args:
 
 
 def summary(errors: Mapping[int, BaseException], count: int) -> str:
-    """Return what is said of the members that failed."""
     numbers = sorted(errors)
     first = errors[numbers[0]]
     shown = ", ".join(map(str, numbers[:10])) + (", ..." if len(numbers) > 10 else "")

@@ -101,7 +101,6 @@ Node: TypeAlias = int | Entry  # a place on the tape, or an entry
 
 
 def place_of(node: Any) -> int:
-    """Return the index of a node on its tape."""
     return node if type(node) is int else node.place
 
 
@@ -124,8 +123,6 @@ class RowEntry(Entry):
 
 
 class Evaluation(RowEntry):
-    """An evaluation of any row."""
-
     __slots__ = ("active", "ans", "args", "kwargs", "parents", "row", "shapes")
     shapes: list[Any]  # of the results, where there are several
 

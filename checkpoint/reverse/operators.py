@@ -119,12 +119,10 @@ DIVIDED = {SECOND: ("divide", "b")}
 
 
 def divisor_of(partial: Any) -> Any:
-    """Return the divisor of a partial that is one over it."""
     return getattr(partial, "divisor", None)
 
 
 def scalar_partial(name: str, partial: Any) -> str:
-    """Return the source of a partial of numbers."""
     divisor = MARKED.get(divisor_of(partial))
     return MARKED.get(partial) or (f"finite(1.0 / {divisor})" if divisor else f"finite({name}(v, a, b))")
 

@@ -167,7 +167,6 @@ def value_and_grad(
 
 
 def size_of(x: Any) -> int:
-    """Return the number of elements of a leaf."""
     return int(np.prod(shape_of(x), dtype=int))
 
 
@@ -179,7 +178,6 @@ def units_of(x: Any, start: int, stop: int) -> np.ndarray:
 
 
 def dtype_by(value: Any, leaf: Any) -> np.dtype:
-    """Return the dtype of the derivatives of a value by a leaf."""
     return np.result_type(dtype_of(value), dtype_of(leaf)) if dtype_of(value).kind == "c" else dtype_of(leaf)
 
 
@@ -257,7 +255,6 @@ class Recording:
 
     @property
     def value(self) -> Any:
-        """What the function returned."""
         return unflatten_output(self.out_structure, self.values)
 
     def release(self) -> None:

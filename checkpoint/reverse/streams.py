@@ -162,8 +162,6 @@ class RecordedColumns(Columns):
 
 
 class Rows(Columns):
-    """The rows of a Jacobian in blocks."""
-
     where, what = "jacobian_rows", "row"
 
     @cached_property

@@ -255,7 +255,6 @@ class Tape(Level):
 
 
 def pull_row(g: Any, residuals: Any) -> Any:
-    """Return the share of one argument of any row."""
     row, i, ans, args, kwargs = residuals
     share = row.vjp(i, g, ans, args, kwargs)
     return ZERO if share is None else share
@@ -422,7 +421,6 @@ class Var(Traced):
 
 
 def make_var(value: Any, node: Node | None, tape: Tape) -> Var:
-    """Return a Var without checks."""
     var = new(Var)
     var.primal, var.node, var.level, var.alias = value, node, tape, None
     return var

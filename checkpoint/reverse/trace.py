@@ -231,12 +231,10 @@ def seeded(tangent: Any, k: int, seed: int, ones: Any) -> Any:
 
 
 def parents_of(entry: Any) -> tuple[Any, ...]:
-    """Return the nodes that an entry comes from."""
     return () if entry is None else tuple(entry.parents)
 
 
 def short(x: Any) -> str:
-    """Return a value in few letters."""
     if x is None:
         return ""
     if isinstance(x, list | tuple):

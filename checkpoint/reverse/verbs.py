@@ -1,4 +1,4 @@
-"""Reverse mode: vjp, jacobian, linearize, and hvp (forward over reverse)."""
+"""Reverse mode: vjp, jacobian, linearize; forward over reverse: hvp, hessian."""
 
 from __future__ import annotations
 
@@ -23,14 +23,30 @@ from dualad.forward.seeding import (
 )
 from dualad.sparse.structural import from_structure
 from dualad.support.callers import trim, trimmed
-from dualad.support.hints import Argnums, Array, Aux, Chunk, Decorator, Element, Flags, Jacobian, JacobianOptions, Rest, Result, X
+from dualad.support.hints import (
+    Argnums,
+    Array,
+    Aux,
+    Chunk,
+    Decorator,
+    Element,
+    Flags,
+    HessianFlags,
+    HessianOptions,
+    Jacobian,
+    JacobianOptions,
+    Rest,
+    Result,
+    X,
+)
+from dualad.verbs.hessian import sparse_hessian
 from dualad.verbs.jacobian import jacobian as forward_jacobian
-from dualad.verbs.jacobian import refuse_verify
+from dualad.verbs.jacobian import jacobian_for, refuse_verify
 
 from .recording import Recording, gradient_function
 from .sparse import recorded_operator, sparse_jacobian
 
-__all__ = ["hvp", "jacobian", "linearize", "vjp"]
+__all__ = ["hessian", "hvp", "jacobian", "linearize", "vjp"]
 
 
 # --- public -----------------------------------------------------------------------------------------------------------------
@@ -278,6 +294,84 @@ def hvp(f: Callable[[Any], Any], x: Any, v: Any, *, nan_safe: bool = False, has_
     check_flags("hvp", nan_safe=nan_safe, has_aux=has_aux)
     _, *pushed = along(gradient_function(f, 0, "hvp", nan_safe, has_aux), (x,), (v,), nan_safe, has_aux, "hvp", ("x", "v"))
     return tuple(pushed) if has_aux else pushed[0]
+
+
+@overload
+def hessian(f: None = None, argnums: Argnums = 0, chunk: Chunk = None, **options: Unpack[HessianOptions]) -> Decorator: ...
+@overload
+def hessian(
+    f: Callable[Concatenate[NDArray[Element], Rest], Any],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    sparsity: None = None,
+    has_aux: Literal[False] = False,
+    **flags: Unpack[HessianFlags],
+) -> Callable[Concatenate[NDArray[Element], Rest], NDArray[Element]]: ...
+@overload
+def hessian(
+    f: Callable[Concatenate[NDArray[Element], Rest], tuple[Any, Aux]],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    sparsity: None = None,
+    has_aux: Literal[True],
+    **flags: Unpack[HessianFlags],
+) -> Callable[Concatenate[NDArray[Element], Rest], tuple[NDArray[Element], Aux]]: ...
+@overload
+def hessian(f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, **options: Unpack[HessianOptions]) -> Any: ...
+@curried
+def hessian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    sparsity: Any = None,
+    verify: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Callable[..., Any]:
+    """Return a function that computes the Hessian of `f`, a function that returns one number, forward over reverse: K columns at a time.
+
+    Parameters
+    ----------
+    f : function that returns one number (shape ()).
+        Without it `hessian` returns a decorator: ``@hessian(argnums=1)``.
+    argnums : position of the argument to differentiate twice, or a tuple of positions (all blocks are returned).
+    chunk : how many columns to compute at once, see `dualad.jacobian`.
+    sparsity : the Hessian is sparse: "auto", a pattern (``dualad.sparsity(f, x, order=2)``) or a colouring
+        (``dualad.coloring(pattern, "symmetric")``).
+    verify, nan_safe : see `dualad.jacobian`.
+    has_aux : `f` returns ``(result, aux)``; the function returns ``(hessian, aux)``.
+
+    Returns
+    -------
+    function with f's arguments; for an array argument its result has shape ``x.shape + x.shape``; for pytrees, the tree
+    of trees. With `sparsity` it is one ``scipy.sparse.csr_array``, as for `dualad.jacobian`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Where f does not return one number, or the pattern is that of another function.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from checkpoint import hessian
+    >>> f = lambda x: np.sum(x[1:] ** 2 * x[:-1])
+    >>> hessian(f)(np.array([1.0, 2.0, 3.0]))
+    array([[0., 4., 0.],
+           [4., 2., 6.],
+           [0., 6., 4.]])
+    >>> hessian(f, sparsity="auto")(np.array([1.0, 2.0, 3.0])).nnz
+    6
+    """
+    refuse_verify(sparsity, verify, "hessian")
+    check_chunk(chunk, "hessian")
+    slope = gradient_function(f, argnums, "hessian", nan_safe, has_aux)
+    if sparsity is None:
+        return jacobian_for(slope, argnums, chunk, nan_safe, "hessian", has_aux=has_aux)
+    return sparse_hessian(f, slope, argnums, chunk, sparsity, verify, nan_safe, has_aux)
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------

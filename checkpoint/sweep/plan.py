@@ -153,7 +153,6 @@ def state_size(given: Any, where: str) -> int:
 
 
 def _in_blocks(steps: int | None, size: int, budget: int, step: float | None, save: float | None, call: float) -> Plan:
-    """The plan for a compiled step."""
     if step is None or steps is None:
         raise TypeError("plan: call_seconds, with which steps are made in blocks, needs step_seconds and steps too")
     if save is not None:
@@ -181,7 +180,6 @@ def _with_disk(steps: int, slots: int) -> list[Tiered]:
 
 
 def _moved(schedule: Tiered, steps: int) -> int:
-    """States written to disk or read from it."""
     use = traffic(steps, schedule.limit(steps))
     return sum(use[place].total for place in schedule.on_disk(steps))
 

@@ -279,7 +279,6 @@ class Player:
         return x
 
     def _report(self, started: float) -> None:
-        """Fill the stats after a phase, and leave its bar as it is."""
         session, stats = self._session, self.stats
         if self._bar is not None:
             self._bar.close()
@@ -416,7 +415,6 @@ class Player:
 
 
 def misplaced(action: Action | str, position: int | None, left: int) -> RuntimeError:
-    """The error for an action that does not fit the working state."""
     state = "there is no working state" if position is None else f"the working state is x_{position}"
     rest = f" and {left} steps are left to reverse" if left else ""
     advice = "check it with checkpoint.schedules.machine.simulate"
