@@ -6,7 +6,6 @@ import gc
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from operator import is_
-from sys import getrefcount
 from time import sleep
 from typing import Any, TypeAlias
 from weakref import ref
@@ -42,7 +41,7 @@ Cotangent: TypeAlias = tuple[list[Any], list[Any]]  # of the floating leaves of 
 class StepTape(Tape):
     """The tape of one step of a chain, closed when the step is recorded."""
 
-    __slots__ = ()
+    __slots__ = ("__weakref__",)
     outlived = (
         "chain: a value that a step computed is used outside of the step, where it has no derivative: it was kept in a list, an array, "
         "an attribute or a global. Let the step return it: as an out (outputs=True, and chain returns all of them stacked), or in its state"
@@ -163,8 +162,8 @@ class EagerEntry(ChainEntry):
         error.add_note(f"chain: in step {k}")
 
     def try_first(self, x: Any) -> None:
-        tape = self.try_step(x)[0][0]
-        self.leaks, self.tried = getrefcount(tape) > ALONE and is_held(tape), True
+        tape = ref(self.try_step(x)[0][0])
+        self.leaks, self.tried = tape() is not None and is_held(tape), True
 
     def try_step(self, x: Any) -> tuple[Recorded, Any]:
         """Record step 0 before the first sweep; return the record and the out. What cannot be differentiated fails before a long run,
@@ -187,7 +186,7 @@ class EagerEntry(ChainEntry):
             estimate = 3 * nbytes(given.state) + 2 * StepPullback(self, 0, recorded, UNKNOWN).nbytes if repeatable else 0
             with np.errstate(all="ignore"):
                 self.pull_record(0, recorded, (gs, [None] * len(given.active)))
-            tape = recorded[0]
+            tape = ref(recorded[0])
             del recorded, out
             self.leaks = is_held(tape)
             return sum(map(nbytes, outs)), estimate
@@ -308,9 +307,9 @@ class EagerEntry(ChainEntry):
         self.before = Snapshot(k, leaves, self.exact)
         del final, out  # x_{k+1} is not needed
         pulled = self.pull_record(k, recorded, cotangent)
-        tape = recorded[0]
+        tape = ref(recorded[0])
         del recorded
-        if getrefcount(tape) > ALONE and not self.leaks and is_held(tape) and stays_held(tape):
+        if tape() is not None and not self.leaks and is_held(tape) and stays_held(tape):
             self.leaks = True
             warnings.warn(
                 f"chain: step {k}, but not step 0, keeps a value elsewhere than in its results. Where that is used, its derivative is "
@@ -378,30 +377,21 @@ def added(total: Any, share: Any) -> Any:
 UNKNOWN = Snapshot(-1, ())
 
 
-def is_held(tape: Tape) -> bool:
-    """Return whether anything but the caller's name refers to a tape, as each value that was computed on it does."""
-    if getrefcount(tape) > PASSED:
+def is_held(tape: ref[Tape]) -> bool:
+    """Return whether anything refers to a tape, as each value that was computed on it does."""
+    if tape() is not None:
         gc.collect(1)  # the step may have left cycles, young ones for the most part
-    return getrefcount(tape) > PASSED
+    return tape() is not None
 
 
-def stays_held(tape: Tape) -> bool:
+def stays_held(tape: ref[Tape]) -> bool:
     """Return `is_held` after some time: a profiler or debugger in another thread holds frames, and their locals, for moments."""
     for pause in (0.0, 0.02, 0.2):
         sleep(pause)
         gc.collect()
-        if getrefcount(tape) <= PASSED:
+        if tape() is None:
             return False
     return True
-
-
-def alone() -> tuple[int, int]:
-    """Return how many references there are to a tape that one name refers to, here and in a function that it is passed to."""
-    tape = StepTape()
-    return getrefcount(tape), (lambda tape: getrefcount(tape))(tape)
-
-
-ALONE, PASSED = alone()
 
 
 def changed_arguments(who: str) -> ValueError:

@@ -137,7 +137,8 @@ def plan(
         return best
     seconds = _predicted(steps, advances(steps, slots), step)
     for schedule in _with_disk(steps, slots - WRITE_QUEUE - 1):  # waiting to be written, and one read ahead
-        again, moved = advances(steps, schedule.slots), _moved(schedule, steps)
+        again, use = advances(steps, schedule.slots), traffic(steps, schedule.limit(steps))
+        moved = sum(use[place].total for place in schedule.on_disk(steps))  # states written to disk or read from it
         predicted = _predicted(steps, again, step) + moved * save
         if predicted < seconds:
             seconds = predicted
@@ -177,11 +178,6 @@ def _with_disk(steps: int, slots: int) -> list[Tiered]:
     most = min(steps - 1, TABLE_STEPS) - slots
     tried = {min(round(2 ** (power / 4)), most) for power in range(4 * max(most, 1).bit_length() + 1)}
     return [Tiered(slots, places) for places in sorted(tried) if places > 0]
-
-
-def _moved(schedule: Tiered, steps: int) -> int:
-    use = traffic(steps, schedule.limit(steps))
-    return sum(use[place].total for place in schedule.on_disk(steps))
 
 
 def _predicted(steps: int, again: int, step_seconds: float) -> float:
