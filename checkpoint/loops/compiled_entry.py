@@ -106,7 +106,9 @@ def swept_blocks(entry: CompiledEntry, tape: Tape, loop: Loop, stats: Stats) -> 
     if steps is None:
         options["until"] = BlockEnd(proxy(entry))
     blocks = None if steps is None else -(-steps // entry.blocks.size)
-    return Player(BlockStep(proxy(entry)), entry.segments.start, blocks, schedule, storage, stats, **options)
+    step: Any = unowned(entry.make_block)
+    step.many = unowned(entry.advance)
+    return Player(step, entry.segments.start, blocks, schedule, storage, stats, **options)
 
 
 class OneBlock:
@@ -146,22 +148,6 @@ class OneBlock:
         self.seconds += perf_counter() - started
         stats.saves, stats.loads, stats.seconds = self.forwards, self.backwards, self.seconds
         stats.peak_states, stats.peak_bytes = 1, self.entry.stepper.nbytes
-
-
-class BlockStep:
-    """The step of the sweep: a block of steps, and `many` blocks in one."""
-
-    def __init__(self, entry: CompiledEntry) -> None:
-        self.entry = entry
-
-    def __call__(self, j: int, x: State) -> State:
-        entry = self.entry
-        if entry.keeps_last and j == ((entry.steps or 0) - 1) // entry.blocks.size:
-            return entry.keep(j, x)
-        return entry.advance(j, j + 1, x)
-
-    def many(self, first: int, stop: int, x: State) -> State:
-        return self.entry.advance(first, stop, x)
 
 
 class BlockEnd:
@@ -280,6 +266,10 @@ class CompiledEntry(ChainEntry):
         states = reversal.fill(first, stop, x, states)
         last = state_in(states, stop - first - 1) if stop > first + 1 else x
         return self.segments.advance(stop - 1, stop, last)[0], states
+
+    def make_block(self, j: int, x: State) -> State:
+        last = self.keeps_last and j == ((self.steps or 0) - 1) // self.blocks.size
+        return self.keep(j, x) if last else self.advance(j, j + 1, x)
 
     def keep(self, j: int, x: State) -> State:
         """Make the steps of the last block, and keep the states inside of it: it is pulled next."""

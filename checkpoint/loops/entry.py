@@ -103,6 +103,9 @@ class ChainEntry(Entry):
     sweep: Any
     steps: int | None
     last: Snapshot  # x_N
+    shares: Any  # (g): returns the cotangents of the floating leaves of the state, of the active parameters, of the active inputs
+    take_outs: Any  # (rows): takes back what the steps of the first sweep put out in a process before this one
+    take_shares: Any  # (rows): takes back what the steps of the reverse sweep gave to the gradient of the inputs
 
     def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
         """Run the reverse sweep, for the cotangents `g` of the final state's leaves and of the outs."""
@@ -116,10 +119,6 @@ class ChainEntry(Entry):
                 node, share = given.nodes[first + i], next(remaining)
                 if node is not None and share is not None:
                     adjoints.add(node, share, False)
-
-    def shares(self, g: list[Any]) -> list[Any]:
-        """Return the cotangents of the floating leaves of the state, of the active parameters, of the active inputs."""
-        raise NotImplementedError
 
     @property
     def parents(self) -> list[Any]:
@@ -164,11 +163,3 @@ class ChainEntry(Entry):
             "reverse": unowned(self.take_shares) if given.active_inputs else None,
         }
         return {"token": Named(parts), "restorers": restorers}
-
-    def take_outs(self, rows: dict[int, list[Any]]) -> None:
-        """Take back what the steps of the first sweep put out in a process before this one."""
-        raise NotImplementedError
-
-    def take_shares(self, rows: dict[int, list[Any]]) -> None:
-        """Take back what the steps of the reverse sweep gave to the gradient of the inputs."""
-        raise NotImplementedError

@@ -109,16 +109,9 @@ class Explanation:
 
     def rows(self) -> list[tuple[str, str, str, str, str]]:
         """Return the table's cells."""
-        return [
-            (
-                f"v{line.number}",
-                line.operation + ("" if line.needed else "  (not needed)"),
-                short(line.value),
-                short(line.tangent),
-                short(line.adjoint),
-            )
-            for line in self.lines
-        ]
+        operations = [line.operation + ("" if line.needed else "  (not needed)") for line in self.lines]
+        numbers = [(short(line.value), short(line.tangent), short(line.adjoint)) for line in self.lines]
+        return [(f"v{line.number}", said, *row) for line, said, row in zip(self.lines, operations, numbers, strict=True)]
 
     def note(self) -> str:
         """Return what the columns are with respect to."""
@@ -212,22 +205,10 @@ def trace_lines(tape: Trace, inputs: int, output: int | None, seed: int) -> list
         else:
             name, args = tape.names.get(k, (getattr(entry, "title", type(entry).__name__.lower()), parents_of(entry)))
             operation = f"{name}({', '.join(f'v{arg + shift}' if issubclass(type(arg), int) else arg for arg in args if arg != '')})"
-        lines.append(
-            Line(
-                k + shift,
-                operation,
-                tuple(parent + shift for parent in parents_of(entry)),
-                tape.values.get(k),
-                seeded(tangents[k], k, seed, ones),
-                found.get(k, 0.0),
-                k in needed,
-            )
-        )
+        parents, tangent = tuple(parent + shift for parent in parents_of(entry)), 0.0 if tangents[k] is None else tangents[k]
+        adjoint, needs = found.get(k, 0.0), k in needed
+        lines.append(Line(k + shift, operation, parents, tape.values.get(k), ones if k == seed else tangent, adjoint, needs))
     return lines
-
-
-def seeded(tangent: Any, k: int, seed: int, ones: Any) -> Any:
-    return ones if k == seed else 0.0 if tangent is None else tangent
 
 
 def parents_of(entry: Any) -> tuple[Any, ...]:
