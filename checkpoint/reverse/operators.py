@@ -44,7 +44,7 @@ def {method}(self, other):
         elif type({x}) is float:
             if kind is float or kind is int or kind is float64:
                 try:
-                    {y} = float(other)
+                    {y} = {constant}
                     v = a {symbol} b
                     {guard}
                     if type({node}) is int:
@@ -195,6 +195,7 @@ def define_binary(name: str) -> None:
     space |= {"p": first, "q": second, "row": row, "pullbacks": row.pullbacks, "multiply": np.multiply, "divide": np.divide}
     for i, method in enumerate((f"__{name}__", f"__r{name}__")):
         roles = {"x": "ab"[i], "y": "ba"[i], "node": "ij"[i], "computed": f"other {symbol} b" if i else f"a {symbol} other"}
+        roles["constant"] = "float(other)" if i else "float(other) if kind is float64 else other"  # an integer may be an exponent
         roles["frozen"] = "tape.freeze(other) if kind is ndarray else other" if 1 - i in row.uses[i] else "other"
         roles["of_variables"] = "pass" if i else OF_VARIABLES.format(**texts(0, 1))
         text = OPERATOR.format(method=method, **texts(i), **roles)
