@@ -13,7 +13,7 @@ from typing import Any
 
 from dualad import __version__
 from dualad.support.byte_sizes import parse_bytes
-from dualad.support.console import written
+from dualad.support.progress import written
 
 from .report.compare import Tradeoff, compare
 from .report.draw import draw

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from . import __version__
-from .support.console import written
+from .support.progress import written
 
 
 def main(arguments=None) -> int:

@@ -77,31 +77,28 @@ class Adapted:
         return f"adapt({', '.join(space['__name__'] for space in self.rebound.spaces)})"
 
     def __enter__(self) -> Adapted:
-        self.rebound.enter()
+        self.rebound.__enter__()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.rebound.leave()
+        self.rebound.__exit__()
 
     def __call__(self, func: Any) -> Any:
         rebound = self.rebound
 
         @wraps(func)
         def adapted(*args: Any, **kwargs: Any) -> Any:
-            rebound.enter()
-            try:
+            with rebound:
                 return outside(func(*args, **kwargs))
-            finally:
-                rebound.leave()
 
         @wraps(func)
         async def awaited(*args: Any, **kwargs: Any) -> Any:
-            with self:
+            with rebound:
                 return outside(await func(*args, **kwargs))
 
         @wraps(func)
         def generated(*args: Any, **kwargs: Any) -> Any:
-            with self:
+            with rebound:
                 return (yield from func(*args, **kwargs))
 
         return awaited if iscoroutinefunction(func) else generated if isgeneratorfunction(func) else adapted
@@ -159,7 +156,7 @@ class Rebound:
         for name in sorted(name for name in used if isinstance(name, str) and name.startswith(package) and name in sys.modules):
             self.add_space(vars(sys.modules[name]))
 
-    def enter(self) -> None:
+    def __enter__(self) -> None:
         with lock_of(ACTIVE):
             for count, thing in enumerate(things := (*self.spaces, *self.functions)):
                 try:
@@ -169,7 +166,7 @@ class Rebound:
                         ACTIVE.leave(entered)
                     raise
 
-    def leave(self) -> None:
+    def __exit__(self, *exception: object) -> None:
         with lock_of(ACTIVE):
             for thing in (*self.spaces, *self.functions):
                 ACTIVE.leave(thing)

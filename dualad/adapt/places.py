@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dis
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import pairwise
 from operator import is_
-from types import CodeType, FunctionType, MethodType
+from types import CodeType, FunctionType, MappingProxyType, MethodType
 from typing import Any
 
 import numpy as np
@@ -38,8 +38,8 @@ class Change:
             self.write(self.new)
 
     def undo(self) -> None:
-        now = self.owner.get(self.key, ABSENT) if isinstance(self.owner, dict) else vars_or_attribute(self.owner, self.key)
-        if now is self.new:
+        holds = vars(self.owner) if isinstance(self.owner, type) else self.owner
+        if (holds.get(self.key, ABSENT) if isinstance(holds, dict | MappingProxyType) else getattr(holds, self.key)) is self.new:
             self.write(self.old)
 
     def write(self, value: Any) -> None:
@@ -49,10 +49,6 @@ class Change:
             del self.owner[self.key]
         else:
             self.owner[self.key] = value
-
-
-def vars_or_attribute(owner: Any, key: str) -> Any:
-    return vars(owner).get(key, ABSENT) if isinstance(owner, type) else getattr(owner, key)
 
 
 def changes_of_space(space: dict[str, Any]) -> Iterator[Change]:
@@ -78,8 +74,8 @@ def changes_of_space(space: dict[str, Any]) -> Iterator[Change]:
                 yield from changed(space, name, value)
     for function in functions:
         yield from changes_of_function(function)
-    used, exact = uses_of_all(function.__code__ for function in functions)
-    for name in used - exact - space.keys():
+    used = set().union(*(uses_of(function.__code__) for function in functions))
+    for name in {name for name, _ in used} - {name for name, exact in used if exact} - space.keys():
         yield Change(space, name, ABSENT, BUILTINS[name])
 
 
@@ -129,24 +125,12 @@ def changes_of_function(function: FunctionType) -> Iterator[Change]:
             continue
 
 
-def uses_of_all(codes: Iterable[CodeType]) -> tuple[set[str], set[str]]:
-    """Return what `uses_of` does, of several functions' code together."""
-    used, exact = set(), set()
-    for code in codes:
-        uses, refusing = uses_of(code)
-        used |= uses
-        exact |= refusing
-    return used, exact
-
-
 @cache
-def uses_of(code: CodeType) -> tuple[set[str], set[str]]:
-    """Return the builtins that a function's code uses, and those among them for which nothing can stand: ``type(x) is float``."""
-    used, exact = uses_of_all(part for part in code.co_consts if isinstance(part, CodeType))
+def uses_of(code: CodeType) -> set[tuple[str, bool]]:
+    """Return the builtins that a function's code uses, each with whether nothing can stand for it there: ``type(x) is float``."""
+    used: set[tuple[str, bool]] = set().union(*(uses_of(part) for part in code.co_consts if isinstance(part, CodeType)))
     if names := BUILTINS.keys() & set(code.co_names):
         for step, after in pairwise(dis.get_instructions(code)):
             if step.argval in names and "GLOBAL" in step.opname:
-                used.add(step.argval)
-                if after.opname == "IS_OP":
-                    exact.add(step.argval)
-    return used, exact
+                used.add((step.argval, after.opname == "IS_OP"))
+    return used

@@ -26,23 +26,9 @@ from .levels import Handle
 from .options import asks_for_integers, inexact
 
 __all__ = [
-    "apply",
-    "apply_method",
-    "array",
-    "dtype_of",
-    "harmless",
-    "highest",
-    "holds_traced",
-    "indexed",
-    "looked_at",
-    "masked_call",
-    "no_derivative_for",
-    "packed",
-    "primal",
-    "stop_gradient",
-    "strengthen",
-    "strong",
-]
+    "apply", "apply_method", "array", "dtype_of", "harmless", "highest", "holds_traced", "indexed", "looked_at", "masked_call",
+    "no_derivative_for", "packed", "primal", "stop_gradient", "strengthen", "strong",
+]  # fmt: skip
 
 
 # --- the one door --------------------------------------------------------------------------------------------------------

@@ -20,21 +20,9 @@ from ..support.callers import explain
 from ..support.forks import lock_of
 
 __all__ = [
-    "FILLED",
-    "INSTEAD",
-    "LIVE",
-    "Handle",
-    "Level",
-    "Owner",
-    "View",
-    "errors_as_in",
-    "instead_of",
-    "live",
-    "new",
-    "root",
-    "shared_view",
+    "FILLED", "INSTEAD", "LIVE", "Handle", "Level", "Owner", "View", "errors_as_in", "instead_of", "live", "new", "root", "shared_view",
     "version_of",
-]
+]  # fmt: skip
 
 new = object.__new__
 LIVE: set = set()  # the levels that are being computed, in any thread, and what interrupts left behind until `live` is asked

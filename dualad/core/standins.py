@@ -57,35 +57,25 @@ class ArrayAPI(StandIn):
 
 
 class Instead:
-    """A distribution of SciPy: its functions that have rows are ours, all else is SciPy's."""
+    """A distribution of SciPy, also one with its parameters: its functions that have rows are ours, all else is SciPy's."""
 
-    def __init__(self, ours: Any, scipys: Any) -> None:
-        self.ours, self.scipys = ours, scipys
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.ours if hasattr(self.ours, name) else self.scipys, name)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return Frozen(self, args, kwargs)
-
-
-class Frozen:
-    """A distribution with its parameters."""
-
-    def __init__(self, distribution: Instead, args: tuple, kwargs: dict[str, Any]) -> None:
-        self.distribution, self.given, self.options = distribution, args, kwargs
+    def __init__(self, ours: Any, scipys: Any, parameters: tuple[tuple, dict[str, Any]] | None = None) -> None:
+        self.ours, self.distribution, self.parameters = ours, scipys, parameters
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        if hasattr(self.distribution.ours, name):
-            fn = getattr(self.distribution.ours, name)
-            return lambda x: fn(x, *self.given, **self.options)
-        return getattr(self.scipys, name)
+        if not hasattr(self.ours, name):
+            return getattr(self.scipys, name)
+        fn, parameters = getattr(self.ours, name), self.parameters
+        return fn if parameters is None else lambda x: fn(x, *parameters[0], **parameters[1])
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return Instead(self.ours, self.distribution, (args, kwargs))
 
     @cached_property
     def scipys(self) -> Any:
-        return self.distribution.scipys(*self.given, **self.options)
+        return self.distribution if self.parameters is None else self.distribution(*self.parameters[0], **self.parameters[1])
 
 
 @cache

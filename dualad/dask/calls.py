@@ -138,7 +138,8 @@ def mean(x, axis=None, dtype=None, out=None, keepdims=False, *, where=True):
 
 def spread(reduce):
     def rule(x, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, correction=None):
-        refuse_options(where=where)
+        if where is not True and where is not np._NoValue:
+            raise NotImplementedError("dask takes no where=")
         ddof = ddof if correction in (None, np._NoValue) else correction
         return reduce(x, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims is True)
 
@@ -146,12 +147,6 @@ def spread(reduce):
 
 
 variance, deviation = spread(da.var), spread(da.std)
-
-
-def refuse_options(**options):
-    for name, x in options.items():
-        if x is not None and x is not True and x is not np._NoValue:
-            raise NotImplementedError(f"dask takes no {name}=")
 
 
 def root_of_squares(x, axis, keepdims):

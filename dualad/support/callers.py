@@ -14,27 +14,9 @@ from types import FunctionType
 from typing import Any, ParamSpec, TypeVar
 
 __all__ = [
-    "WAYS_OUT",
-    "asking",
-    "asks_exactly",
-    "asserting",
-    "compiled",
-    "explain",
-    "handles",
-    "line",
-    "of_numpy",
-    "operation",
-    "outwards",
-    "owner",
-    "place",
-    "searches",
-    "storing",
-    "trim",
-    "trimmed",
-    "users",
-    "warn",
-    "within",
-]
+    "WAYS_OUT", "asking", "asks_exactly", "asserting", "compiled", "explain", "handles", "line", "of_numpy", "operation", "outwards",
+    "owner", "place", "searches", "storing", "trim", "trimmed", "users", "warn", "within",
+]  # fmt: skip
 
 PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 OURS = tuple(os.path.join(PACKAGES, package, "") for package in ("dualad", "checkpoint"))
@@ -226,7 +208,12 @@ def explain(error, refusal, objects):
     cause = error.__cause__ if not (deliberate and ours(error)) else None
     while cause is not None and not ours(cause):
         cause = cause.__cause__
-    if cause is None and name is not None and str(refusal).startswith(f"{name} ") and (not deliberate or names_dtype(error)):
+    if (
+        cause is None
+        and name is not None
+        and str(refusal).startswith(f"{name} ")
+        and (not deliberate or (not ours(error) and OF_DTYPES.search(str(error))))
+    ):
         cause = refusal
         if deliberate:
             vars(cause).setdefault("__notes__", []).append(f"its own message: {error}")
@@ -239,7 +226,8 @@ def explain(error, refusal, objects):
     if name is not None and where not in str(error):
         notes.append(f"raised inside {name}, called {where}{'' if ours(error) else f'; if it was given traced values: {WAYS_OUT}'}")
     elif name is None and not deliberate and not ours(error) and issubclass(type(error), TypeError) and CLASSES.search(str(error)):
-        notes.append(f"a traced value was given to code that takes plain ones, {users_place(steps)}: {WAYS_OUT}")
+        where = next((place(frame, number) for frame, number, _ in steps if not owner_of(frame)), "place unknown")  # the user's
+        notes.append(f"a traced value was given to code that takes plain ones, {where}: {WAYS_OUT}")
     if objects is not None and not deliberate and "read-only" in str(error):
         notes.append(
             f"np.asarray of a traced array ({objects}) is read-only: what is written would not reach the traced array. Write into "
@@ -255,17 +243,7 @@ def explain(error, refusal, objects):
 CLASSES = re.compile(r"\b(Dual|Var|Symbol)\b")  # of traced values, as other packages name them in their errors
 
 
-def users_place(steps):
-    """Return the place of the innermost of these frames that is the user's."""
-    return next((place(frame, number) for frame, number, _ in steps if not owner_of(frame)), "place unknown")
-
-
-OF_DTYPES = re.compile(r"\b(object|dtype|numeric|real)\b")
-
-
-def names_dtype(error):
-    """Return whether an error says of an array what is wrong with one of objects, which a traced one became."""
-    return not ours(error) and OF_DTYPES.search(str(error)) is not None
+OF_DTYPES = re.compile(r"\b(object|dtype|numeric|real)\b")  # what errors say of an array of objects, which a traced one became
 
 
 def traced_back(error):

@@ -32,31 +32,6 @@ Chunk: TypeAlias = int | None
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]  # of a verb that is given options only
 
 
-class Flags(TypedDict, total=False):
-    """Keywords of `jacobian` on which no type depends."""
-
-    verify: bool
-    holomorphic: bool
-    nan_safe: bool
-
-
-class JacobianOptions(Flags, total=False):
-    """All of them, where the result may be anything."""
-
-    sparsity: Any
-    has_aux: bool
-
-
-class ForwardFlags(Flags, total=False):
-    """Keywords of `dualad.jacobian` on which no type depends."""
-
-    executor: Any
-
-
-class ForwardOptions(JacobianOptions, ForwardFlags, total=False):
-    """All of them, where the result may be anything."""
-
-
 class HessianFlags(TypedDict, total=False):
     """Keywords of `hessian` on which no type depends."""
 
@@ -64,11 +39,31 @@ class HessianFlags(TypedDict, total=False):
     nan_safe: bool
 
 
+class Flags(HessianFlags, total=False):
+    """Those of `jacobian`."""
+
+    holomorphic: bool
+
+
+class ForwardFlags(Flags, total=False):
+    """Those of `dualad.jacobian`."""
+
+    executor: Any
+
+
 class HessianOptions(HessianFlags, total=False):
     """All of them, where the result may be anything."""
 
     sparsity: Any
     has_aux: bool
+
+
+class JacobianOptions(Flags, HessianOptions, total=False):
+    """All of them, of `jacobian`."""
+
+
+class ForwardOptions(ForwardFlags, HessianOptions, total=False):
+    """All of them, of `dualad.jacobian`."""
 
 
 class StreamOptions(TypedDict, total=False):

@@ -1,10 +1,12 @@
-"""Bars that show how far a long computation is."""
+"""What a terminal shows: bars of how far a long computation is, and what both command lines print."""
 
+import os
+import sys
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-__all__ = ["Bar"]
+__all__ = ["Bar", "written"]
 
 
 class Bar:
@@ -54,3 +56,13 @@ def _tqdm() -> Any:
     except ImportError as error:
         raise ImportError('progress=True needs tqdm; install it with: pip install "dualad[progress]"') from error
     return tqdm
+
+
+def written(text: str) -> int:
+    """Print a text and return the status of the program: 0, also where a reader has enough (``| head``)."""
+    try:
+        print(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is flushed when the program ends
+    return 0

@@ -103,8 +103,8 @@ vectorized = np.vectorize(math.sin)
 """
 FUNCTIONS = [
     "by_default", "by_keywords", "checked", "complex_math", "contiguous", "copied", "deep", "door", "dtypes", "filled", "imported",
-    "is_a_number", "listed",
-    "looped", "masked", "mathematical", "mathematical_too", "methodical", "partially", "pythonic", "through_a_closure", "typed",
+    "is_a_number", "listed", "looped", "masked", "mathematical", "mathematical_too", "methodical", "partially", "pythonic",
+    "through_a_closure", "typed",
 ]  # fmt: skip
 X = np.array([0.3, -0.7, 1.1])
 
