@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import wraps
 from importlib.machinery import ExtensionFileLoader
 from inspect import iscoroutinefunction, isgeneratorfunction
-from types import FunctionType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from ..core.buffers import Buffer, settled
@@ -127,17 +127,21 @@ class Rebound:
             for inner in [other for other in list(sys.modules) if other.startswith(f"{name}.")]:
                 if not compiled(inner):
                     self.add_module(inner, inner)
-        elif isinstance(target, type):
-            for kind in target.__mro__:
-                if kind.__module__.partition(".")[0] not in OURS | {"builtins", "abc", "typing"}:
-                    self.add_module(kind.__module__, target.__qualname__)
+        elif isinstance(target, type) and (homes := homes_of(target)):
+            for home in homes:
+                self.add_module(home, f"the class {target.__qualname__}")
         elif functions := list(functions_of(target)):
             for function in functions:
                 refuse_ours(function.__module__ or "", f"the function {function.__qualname__}")
                 self.functions.append(function)
                 self.add_space(function.__globals__)
         else:
-            what = "is written in C" if callable(target) else "is no module, class or function"
+            what = "is no module, class or function"
+            if isinstance(target, ModuleType):
+                what = "is not in sys.modules"
+            elif callable(target):
+                of_python = isinstance(target.__call__, MethodType)
+                what = "is an object" if of_python else "is written in C, or in no module that is imported"
             raise TypeError(f"adapt: {target!r} {what}: give a module, a class or a function written in Python")
 
     def add_module(self, name: str, given: str) -> None:
@@ -170,6 +174,13 @@ class Rebound:
         with lock_of(ACTIVE):
             for thing in (*self.spaces, *self.functions):
                 ACTIVE.leave(thing)
+
+
+def homes_of(kind: type) -> list[str]:
+    """Return the modules that a class and its bases are defined in, without ours and Python's own."""
+    refuse_ours(kind.__module__, f"the class {kind.__qualname__}")
+    homes = [base.__module__ for base in kind.__mro__]
+    return [home for home in homes if home in sys.modules and home.partition(".")[0] not in OURS | {"builtins", "abc", "typing"}]
 
 
 def compiled(name: str) -> bool:

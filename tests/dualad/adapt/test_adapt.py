@@ -318,6 +318,12 @@ def test_stand_ins_pickle_as_the_modules(code):
         (len, "is written in C"),
         (3, "is no module, class or function"),
         ("numpy", "is no module, class or function"),
+        (dict, "is written in C"),
+        (np.ma.MaskedArray, "the class MaskedArray belongs to numpy"),
+        (type("Unknown", (), {"__module__": "never_imported"}), "is written in C"),
+        (functools.singledispatchmethod(len), "is no module, class or function"),
+        (type("Model", (), {"__call__": lambda self: 1.0})(), "is an object: give a module, a class or a function"),
+        (ModuleType("never_imported"), "is not in sys.modules"),
     ],
 )
 def test_what_cannot_be_adapted_is_refused(target, words):
