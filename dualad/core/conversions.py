@@ -246,15 +246,14 @@ def mapped(make, x):
     return {name: mapped(make, part) for name, part in x.items()} if kind is dict else make(x)
 
 
+def lifted(x):
+    lifting = STANDING.get(type(x)) or lift_of(type(x))
+    return x if lifting is None else lifting(x)
+
+
 def lift(x):
     """Return arrays of other packages that are computed with like NumPy's as traced ones, also in tuples, lists and dicts."""
-    kind: Any = type(x)
-    if kind in (tuple, list):
-        return kind(map(lift, x))
-    if kind is dict:
-        return {name: lift(part) for name, part in x.items()}
-    lifting = STANDING.get(kind) or lift_of(kind)
-    return x if lifting is None else lifting(x)
+    return mapped(lifted, x)
 
 
 @cache
