@@ -296,7 +296,7 @@ def plain_function(fun: Callable, solution: Solution | None = None) -> Callable:
             raise ClosedOver
         if first:
             first.clear()
-            if found is None or np.any(np.isnan(found)):  # of which SciPy would choose steps without end
+            if np.isnan(np.asarray(found, y.dtype)).any():  # of which SciPy would choose steps without end
                 raise ValueError(f"solve_ivp: the function returned {found} at the start, t = {t}, y = {y}: no step can be chosen")
         return found
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -328,6 +330,11 @@ def decay(t, y, rate=1.0):
 def test_bad_arguments_are_named(call, kind, words):
     with pytest.raises(kind, match=words):
         call()
+
+
+def test_a_right_hand_side_may_return_objects_that_are_numbers():
+    found = solve_ivp(lambda t, y: [Fraction(1, 2)], (0.0, 1.0), [1.0])
+    np.testing.assert_allclose(found.y[0, -1], 1.5, rtol=1e-14)
 
 
 def test_inside_of_jit_it_is_refused():
