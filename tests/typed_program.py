@@ -83,7 +83,7 @@ def forward(x: Vector) -> None:
 
 
 def reverse(x: Vector) -> None:
-    for i, row in checkpoint.jacobian_rows(residual, x, memory="1 MB"):
+    for i, row in checkpoint.jacobian_rows(residual, x, memory="8 MB"):
         assert_type(i, int)
         print(i, row)
     assert_type(grad(energy)(x), Vector)
