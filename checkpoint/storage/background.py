@@ -132,15 +132,17 @@ class DiskSession(PackedSession):
         super().__init__(GATHERED_BYTES)
         self._path, self._queue = path, queue
         self._large: dict[int, File] = {}  # what is not in the pool: large states, and small ones that were evicted from it
+        self._made, self._process = 0, os.getpid()
+        self._forget()
+        self._began, self._waited, self._warned = monotonic(), 0.0, False  # seconds spent waiting for the disk
+
+    def _forget(self) -> None:
         self._batches: dict[int, Batch] = {}  # in which a small state was written
-        self._made = 0
         self._resident: deque[StateFile] = deque()  # the newest large states, which are in main memory; oldest first
         self._writing: deque[File] = deque()  # what else is being written; oldest first
         self._ahead: tuple[int, Job] | None = None  # one state in main memory, or on its way there
         self._reversing = False  # whether anything was loaded: from then on, the newest state is the next one needed
         self._folder: Folder | None = None
-        self._process = os.getpid()
-        self._began, self._waited, self._warned = monotonic(), 0.0, False  # seconds spent waiting for the disk
 
     def _put(self, index: int, state: Any) -> int:
         """Have a copy of a state written in the background, and return its bytes.
@@ -215,10 +217,7 @@ class DiskSession(PackedSession):
             self._folder.remove()
             self._finalizer.detach()
         super().clear()
-        for states in (self._resident, self._writing, self._batches):
-            states.clear()  # type: ignore[attr-defined]
-        self._ahead = self._folder = None
-        self._reversing = False
+        self._forget()
 
     def _check_structure(self, index: int, structure: optree.PyTreeSpec) -> None:
         """Raise where a state must not have this structure."""

@@ -215,11 +215,6 @@ class PackedStates:
         self.nbytes -= rows.pattern.size
         return rows.pattern.nbytes
 
-    def data_bytes(self, index: int) -> int | None:
-        """Bytes of the leaves of a state; None if it is not there."""
-        found = self.find(index)
-        return None if found is None else found[1].pattern.nbytes
-
     def batch(self, indices: Iterable[int]) -> list[tuple[Pattern, optree.PyTreeSpec, list[int], bytes]]:
         """States that are there, copied: for each pattern, their indices and their rows one behind the other."""
         found: dict[int, tuple[list[int], list[memoryview]]] = {}
@@ -341,8 +336,8 @@ class PackedSession(Session):
     def nbytes(self, index: int | None = None) -> int:
         if index is None:
             return self._bytes
-        size = self._pool.data_bytes(index)
-        return self._size(index, self._get(index, "measure")) if size is None else size
+        packed = self._pool.find(index)
+        return self._size(index, self._get(index, "measure")) if packed is None else packed[1].pattern.nbytes
 
     def __len__(self) -> int:
         return len(self._pool) + len(self._large)

@@ -71,6 +71,18 @@ def through(**options):
     return lambda space: space.update(options)
 
 
+def of_class():
+    """An object of a class that is replaced in parts, as a notebook that loads modules again does it."""
+
+    class Rate:
+        unit = 1.0
+
+        def value(self):
+            return 2.0 * self.unit
+
+    return Rate()
+
+
 def slots(rate):
     made = Slots()
     made.rate = rate
@@ -119,6 +131,8 @@ CHANGES = {
     "bound method": (Model().scaled, "v(1.0)", lambda s: setattr(s["v"].__self__, "rate", 3.0)),
     "call": (Model(), "v(1.0)", lambda s: setattr(s["v"], "rate", 3.0)),
     "property": (Model(), "v.double", lambda s: setattr(s["v"], "rate", 3.0)),
+    "attribute of a class": (of_class(), "v.value()", lambda s: setattr(type(s["v"]), "unit", 2.0)),
+    "method of a class": (of_class(), "v.value()", lambda s: setattr(type(s["v"]), "value", lambda self: 7.0)),
     "in an attribute": (Model(), "v.scaled(1.0)", lambda s: s["v"].table["a"].__setitem__(1, 3.0)),
     "method of an instance": (Model(), "v.factor()", lambda s: setattr(s["v"], "factor", lambda: 7.0)),
     "module": (users_module(), "v.helper(1.0)", lambda s: setattr(s["v"], "RATE", 3.0)),
@@ -156,25 +170,6 @@ def test_nothing_old_is_answered(fit, name, not_again):
     assert [g(1.5), g(1.5)] == [f(1.5), f(1.5)] and (fit.made, fit.answered) == (2, 2)
     with pytest.raises(ValueError, match="belongs to another function f; it differs in: "):
         anew(fit)(f, name="f")
-
-
-class Rate:
-    """A class whose method is replaced, as a notebook that loads modules again does it."""
-
-    unit = 1.0
-
-    def value(self):
-        return 2.0 * self.unit
-
-
-def test_a_class_that_is_changed(fit, monkeypatch, not_again):
-    rate = Rate()
-    g = fit(lambda x: rate.value() * x, name="f")
-    assert g(1.0) == 2.0
-    monkeypatch.setattr(Rate, "unit", 2.0)
-    assert g(1.0) == 4.0
-    monkeypatch.setattr(Rate, "value", lambda self: 7.0)
-    assert g(1.0) == 7.0
 
 
 def test_what_holds_a_lock_or_a_file_counts_by_its_class(fit, tmp_path):
@@ -277,24 +272,8 @@ def test_arguments_of_all_kinds(fit, unseen, monkeypatch):
     square = np.arange(4.0).reshape(2, 2)
     different += [square, np.asfortranarray(square), square.astype(np.float32), square.view(">f8")]
     different += [sparse.csr_matrix(square), sparse.csc_matrix(square), sparse.csr_array(square), np.random.default_rng(1)]
-    different += [
-        np.datetime64("2020-01-01"),
-        np.datetime64("2020-01"),
-        1,
-        1.0,
-        True,
-        0.0,
-        -0.0,
-        1j,
-        "1",
-        b"1",
-        None,
-        (),
-        [],
-        {},
-        (1,),
-        [1],
-    ]
+    different += [np.datetime64(text) for text in ("2020-01-01", "2020-01")]
+    different += [1, 1.0, True, 0.0, -0.0, 1j, "1", b"1", None, (), [], {}, (1,), [1]]
     f = fit(lambda x: UNSEEN.get().rate, name="f")
     for number, value in enumerate(different):
         unseen.rate = number + 1

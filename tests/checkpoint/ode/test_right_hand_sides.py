@@ -4,11 +4,13 @@ from functools import partial
 
 import numpy as np
 import pytest
+from in_groups import for_each
 
 import dualad
 from checkpoint import CTZ, grad, odeint, solve_ivp
 
 integrate = pytest.importorskip("scipy.integrate")
+interpolate = pytest.importorskip("dualad.scipy.interpolate")
 TIGHT = {"rtol": 1e-9, "atol": 1e-11}
 BOTH = pytest.mark.parametrize("derived", [grad, dualad.derivative])
 
@@ -41,60 +43,57 @@ def nested(rate):
     return lambda t, y: slope(t, y, {"rates": [rate]})
 
 
+def later(rate):
+    """The reverse sweep evaluates steps again, when the variable holds a number without derivative."""
+    factor = rate
+    solved = end(lambda t, y: -factor * y)
+    factor = 0.5
+    return solved
+
+
+def tabled(rate):
+    table = interpolate.interp1d([0.0, 2.0], np.stack([rate, rate]))
+    return end(lambda t, y: -table(t) * y)
+
+
+def splined(rate):
+    spline = interpolate.CubicSpline(np.arange(4.0), np.stack([rate] * 4))
+    return end(lambda t, y: -spline(t) * y)
+
+
+#: functions of a rate, which give exp(-rate), by where the right-hand side has it from
+WAYS = {
+    "variable": lambda rate: end(lambda t, y: -rate * y),
+    "variable that changes": later,
+    "attribute": lambda rate: end(Model(rate).slope),
+    "container in a cell": lambda rate: end(nested(rate)),
+    "keyword of a partial": lambda rate: end(partial(lambda t, y, k: -k * y, k=rate)),
+    "argument of a partial": lambda rate: end(partial(lambda k, t, y: -k * y, rate)),
+    "partial of a method": lambda rate: end(partial(Model.slope, Model(rate))),
+    "table": tabled,
+    "spline": splined,
+    "one equation": lambda rate: end(lambda t, y: -rate * y[0]),
+    "also in the choice of steps": lambda k: end(lambda t, y, k: -k * y, args=(k,), first_step=1e-3 * k, max_step=k),
+    "odeint": lambda rate: odeint(lambda y, t: -rate * y, [1.0], [0.0, 1.0], rtol=1e-10, atol=1e-12)[-1, 0],
+}
+#: which give exp(-rate**2)
+SQUARES = {
+    "object among the arguments": lambda k: end(lambda t, y, m, factor: factor * m.slope(t, y), args=(Model(0.5 * k), k / 0.5)),
+    "argument and variable": lambda rate: end(lambda t, y, k: -k * rate * y, args=(rate,)),
+}
+
+
 @BOTH
-def test_what_a_function_closes_over_is_differentiated(derived):
-    """In cells, in functions that it calls, in attributes, in containers; also that of an event."""
-    for made in (lambda rate: lambda t, y: -rate * y, lambda rate: Model(rate).slope, nested):
-        np.testing.assert_allclose(derived(lambda rate, made=made: end(made(rate)))(0.5), -np.exp(-0.5), rtol=1e-8)
+@for_each("name", WAYS | SQUARES)
+def test_the_derivative_by_a_rate_is_there_wherever_it_comes_from(derived, name):
+    exact = -np.exp(-0.5) if name in WAYS else -np.exp(-0.25)
+    np.testing.assert_allclose(derived((WAYS | SQUARES)[name])(0.5), exact, rtol=1e-8)
+
+
+@BOTH
+def test_what_an_event_closes_over_is_differentiated(derived):
     half = lambda level: solve_ivp(lambda t, y: -y, (0.0, 2.0), [1.0], events=lambda t, y: y[0] - level, **TIGHT).t_events[0][0]
     np.testing.assert_allclose(derived(half)(0.5), -2.0, rtol=1e-7)
-    by_odeint = lambda rate: odeint(lambda y, t: -rate * y, [1.0], [0.0, 1.0])[-1, 0]
-    np.testing.assert_allclose(derived(by_odeint)(0.5), -np.exp(-0.5), rtol=1e-6)
-
-
-@BOTH
-def test_what_becomes_of_variables_later_does_not_matter(derived):
-    """The reverse sweep evaluates steps again, when the variables may hold the same numbers without derivatives."""
-
-    def later(rate):
-        factor = rate
-        solved = end(lambda t, y: -factor * y)
-        factor = 0.5
-        return solved
-
-    np.testing.assert_allclose(derived(later)(0.5), -np.exp(-0.5), rtol=1e-8)
-
-
-@BOTH
-def test_partials_and_interpolants_hold_parameters(derived):
-    interpolate = pytest.importorskip("dualad.scipy.interpolate")
-
-    def by_table(rate):
-        table = interpolate.interp1d([0.0, 2.0], np.stack([rate, rate]))
-        return lambda t, y: -table(t) * y
-
-    def by_spline(rate):
-        spline = interpolate.CubicSpline(np.arange(4.0), np.stack([rate] * 4))
-        return lambda t, y: -spline(t) * y
-
-    by_keyword = lambda rate: partial(lambda t, y, k: -k * y, k=rate)
-    by_place = lambda rate: partial(lambda k, t, y: -k * y, rate)
-    of_method = lambda rate: partial(Model.slope, Model(rate))
-    for made in (by_keyword, by_place, of_method, by_table, by_spline):
-        np.testing.assert_allclose(derived(lambda rate, made=made: end(made(rate)))(0.5), -np.exp(-0.5), rtol=1e-8)
-
-
-@BOTH
-def test_objects_among_the_arguments_hold_parameters(derived):
-    def read(rate):
-        return end(lambda t, y, model, factor: factor * model.slope(t, y), args=(Model(0.5 * rate), rate / 0.5))
-
-    np.testing.assert_allclose(derived(read)(0.5), -np.exp(-0.25), rtol=1e-8)  # of exp(-rate**2)
-
-
-@BOTH
-def test_one_value_may_be_an_argument_and_closed_over(derived):
-    np.testing.assert_allclose(derived(lambda rate: end(lambda t, y, k: -k * rate * y, args=(rate,)))(0.5), -np.exp(-0.25), rtol=1e-8)
 
 
 @BOTH
@@ -199,8 +198,7 @@ def test_a_vectorized_function_is_given_a_column(derived):
 
 @BOTH
 def test_what_a_function_returns_becomes_an_array_as_in_scipy(derived):
-    """Numbers for one equation, integers, single precision."""
-    np.testing.assert_allclose(derived(lambda rate: end(lambda t, y: -rate * y[0]))(0.5), -np.exp(-0.5), rtol=1e-8)
+    """Integers, single precision."""
     steady = lambda y0: solve_ivp(lambda t, y: [1, 2], (0.0, 2.0), np.stack([y0, 0.0]), t_eval=[2.0]).y[:, 0] @ np.array([3.0, 1.0])
     np.testing.assert_allclose(derived(steady)(0.5), 3.0, rtol=1e-12)
     rough = lambda y0: solve_ivp(lambda t, y: (-y).astype(np.float32), (0.0, 1.0), np.stack([y0]), rtol=1e-4).y[0, -1]
@@ -214,12 +212,6 @@ def test_a_compiled_function_of_one_equation_may_return_a_number(derived):
     pytest.importorskip("llvmlite")
     decay = dualad.jit(lambda t, y, rate: -rate * y[0])
     np.testing.assert_allclose(derived(lambda rate: end(decay, args=(rate,)))(0.5), -np.exp(-0.5), rtol=1e-8)
-
-
-@BOTH
-def test_what_chooses_the_steps_may_be_traced(derived):
-    read = lambda rate: end(lambda t, y, rate: -rate * y, args=(rate,), first_step=1e-3 * rate, max_step=rate)
-    np.testing.assert_allclose(derived(read)(0.5), -np.exp(-0.5), rtol=1e-8)
 
 
 def test_a_method_may_be_scipys_class():

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from checkpoint.report.compare import compare
 from checkpoint.report.plot import STYLES, _curve, check_picture, plot_schedule, plot_tradeoff
-from checkpoint.report.profile import profile
 from checkpoint.schedules import CTZ, Online, Periodic, Revolve, StoreAll, Tiered
 from checkpoint.schedules.history import History
 from checkpoint.schedules.machine import simulate
@@ -83,19 +82,6 @@ def test_every_family_has_a_marker_and_a_colour_of_its_own():
 def test_other_endings_are_refused_by_the_names_of_those_there_are(tmp_path):
     with pytest.raises(ValueError, match=r"one of .*\.pdf, .*\.png, .*\.svg.*; got .*picture\.doc"):
         check_picture(tmp_path / "picture.doc")
-
-
-def test_what_was_measured_is_inside_the_picture():
-    table = profile(lambda k, x: x, 1.0, pull=lambda k, x, g: g, seed=1.0, steps=30, schedules=[StoreAll(), CTZ()])
-    axes = table.plot()
-    low, high = axes.get_ylim()
-    assert all(low < row.measured.work < high for row in table.rows)
-    assert [note.get_text() for note in axes.texts] == ["a", "a", "b", "b"]
-
-
-def test_too_long_to_be_seen():
-    with pytest.raises(ValueError, match="plot_schedule: steps must be at most 2000 to be seen, got 2001"):
-        plot_schedule(CTZ(), 2001)
 
 
 def test_without_matplotlib(monkeypatch):

@@ -83,6 +83,9 @@ def test_plot(table, tmp_path):
     axes = table.plot(tmp_path / "picture.png")
     points = {(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines if len(line.get_xdata()) == 1}
     assert points >= {(row.measured.peak_bytes, row.measured.work) for row in table.rows}
+    low, high = axes.get_ylim()
+    assert all(low < row.measured.work < high for row in table.rows), "what was measured is inside the picture"
+    assert [note.get_text() for note in axes.texts] == [letter for letter in "abcdefgh"[: len(table.rows)] for _ in range(2)]
     assert any("measured" in label for label in axes.get_legend_handles_labels()[1])
 
 

@@ -16,6 +16,7 @@ from checkpoint.storage.storage import check_storage
 STORAGES = {
     "memory": lambda path: Memory(),
     "copied": lambda path: Memory(copy=lambda state: copy_state(state)),
+    "as they are": lambda path: Memory(copy=itself),
     "zlib": lambda path: Memory(compress="zlib"),
     "disk": Disk,
     "files": lambda path: Disk(path, queue=1),
@@ -38,7 +39,9 @@ def session(storage):
     session.clear()
 
 
-def test_copies_on_save_and_on_load(session):
+def test_copies_on_save_and_on_load(storage, session):
+    if storage == Memory(copy=itself):
+        pytest.skip("it makes no copies")
     x = np.arange(6.0).reshape(2, 3)
     for k in range(4):
         session.save(k, x.T)
@@ -102,29 +105,17 @@ def test_misuse_is_an_error(storage, session, state):
 
 
 def test_states_that_nobody_writes_into_are_kept_as_they_are():
-    session, states = Memory(copy=itself).open(), [[float(k)] * 3 for k in range(3)]
-    for k, state in enumerate(states):
-        session.save(5 * k, state)
-    assert session.load(5) is states[1] and session.copy(states[0]) is states[0]
-    session.drop(5)
-    assert session.indices() == [0, 10] and len(session) == 2 and 10 in session and 5 not in session
-    assert (session.saves, session.loads, session.peak_states, session.peak_bytes) == (3, 1, 3, 72)
-    assert (session.nbytes(), session.nbytes(10)) == (48, 24)
-    session.clear()
-    assert not len(session) and session.nbytes() == 0
+    session, state = Memory(copy=itself).open(), [1.0, 2.0, 3.0]
+    session.save(5, state)
+    assert session.load(5) is state is session.copy(state) and session.nbytes(5) == 24
 
 
-def test_what_cannot_be_is_refused_of_them_too():
-    session = Memory(copy=itself, slots=2).open()
-    session.save(0, "a state")
-    with pytest.raises(ValueError, match=r"Memory: state 0 is saved already; drop it before saving it again"):
-        session.save(0, "another")
-    session.save(1, "a state")
+def test_no_more_states_than_slots():
+    session = Memory(slots=2).open()
+    for k in range(2):
+        session.save(k, "a state")
     with pytest.raises(RuntimeError, match=r"Memory: cannot save state 2: all 2 slots hold states \[0, 1\]"):
         session.save(2, "a state")
-    for verb in ("load", "drop", "nbytes"):
-        with pytest.raises(KeyError, match=rf"Memory: cannot {verb.replace('nbytes', 'measure')} state 7: saved are \[0, 1\]"):
-            getattr(session, verb)(7)
 
 
 def test_a_copy_that_fails_leaves_nothing():
