@@ -12,6 +12,7 @@ from checkpoint.report.profile import profile
 from checkpoint.schedules import CTZ, Mixed, Online, Periodic, Revolve, StoreAll, Tiered
 from checkpoint.schedules.machine import simulate
 from checkpoint.storage import Disk
+from dualad.support.byte_sizes import format_bytes
 
 SCHEDULES = [StoreAll(), CTZ(), CTZ("bisect"), Revolve(3), Periodic(), Online(3), Tiered(1, 2)]
 X = np.linspace(-1, 1, 50_000)
@@ -75,6 +76,10 @@ def test_shown_beside_the_prediction(table):
     assert table.to_markdown().splitlines()[0].split(" | ")[-7:] == [
         "work", "first sweep", "reverse sweep", "time", "peak memory", "saves", "loads |"
     ]  # fmt: skip
+    for line, row in zip(table.to_markdown().splitlines()[2:], table.rows, strict=True):
+        m = row.measured
+        times = [f"{m.first_seconds:.3g} s", f"{m.reverse_seconds:.3g} s", f"{m.work:.2f}x"]
+        assert line.split(" | ")[-6:] == [*times, format_bytes(m.peak_bytes), f"{m.saves:,}", f"{m.loads:,} |"]
     assert json.loads(json.dumps(table.to_dict()))["rows"][1]["measured"]["saves"] == table.rows[1].measured.saves
 
 
