@@ -44,7 +44,8 @@ def run_compiled(spec: StepSpec, loop: Loop) -> Any:
         if steps is not None:
             x, reached = advance(0, steps, x)
         else:
-            while not segments.ends(reached, x):
+            stop = 0
+            while reached == stop and not segments.ends(reached, x):
                 if reached == max_steps:
                     raise too_many(max_steps)
                 segments.reserve(2 * reached + 64)

@@ -120,6 +120,22 @@ def test_everything_that_is_done_with_a_chain_is_done_compiled(name, reasons):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("of", [lambda until: until, dualad.jit], ids=["plain", "compiled"])
+def test_chains_end_where_the_predicate_says(of, monkeypatch):
+    """Also at the ends of segments, and where `max_steps` ends the chain; it is traced once, and asked before a segment only."""
+    step, asked, own = dualad.jit(shrink), [], stepper.Stepper.asked
+    monkeypatch.setattr(stepper.Stepper, "asked", lambda self, k, x: asked.append(k) or own(self, k, x))
+    for last in (2, 64, 65, 192, 500):
+        until, stats = of(lambda k, x, last=last: k == last), Stats()
+        expected = chain(shrink, X, steps=last)
+        for most in (None, last, 2000):
+            asked.clear()
+            assert chain(step, X, until=until, max_steps=most, stats=stats).tobytes() == expected.tobytes()
+            assert stats.steps == last and asked == [k for k in (0, 64, 192, 448) if k <= last] + [last] * (most == last not in (64, 192))
+        with pytest.raises(RuntimeError, match="max_steps"):
+            chain(step, X, until=until, max_steps=last - 1)
+
+
 def test_until_has_the_same_bits_in_every_block():
     def gradient(**options):
         f = lambda x: total(chain(step, x, until=ended, outputs=True, **options))
