@@ -19,6 +19,7 @@ from ..support.costs import (
     LONG_FUNCTION,
     NEST_ROOTS,
     RECOMPUTED_COST,
+    SLABS,
     UNROLLED_ELEMENTS,
 )
 from .forms import (
@@ -234,7 +235,7 @@ def chosen_roots(order, forced, cost):
         if node in forced or worth_storing(times(reads[node], cost[node]), cost[node], stands_outside(node, reads[node])):
             stored.add(node)
             space = form.source.shape if isinstance(form, Reduce | Scatter) else node.shape
-            where = "straight" if straight(node, cost) else (space, phase[node])
+            where = "straight" if straight(node, cost) else (space[:-1] if in_slabs(node) else space, phase[node])
             own = start([(0, n) for n in space])
             reads[node] = {(where, start([(0, n) for n in node.shape])): True}
             if isinstance(form, Reduce):
@@ -281,6 +282,13 @@ def stands_outside(node, reads):
         return type(where) is str or any(isinstance(p, AffineIndex) and p.axis >= len(where[0]) - 1 for p in at)
 
     return isinstance(node.form, Map) and node.size >= UNROLLED_ELEMENTS and not any(inside(*read) for read in reads)
+
+
+def in_slabs(node):
+    """Return whether a value is another one at each position of its short last axis, which is no loop then."""
+    if not isinstance(node.form, Piecewise) or node.ndim < 2 or not 2 <= node.shape[-1] <= SLABS:
+        return False
+    return len(node.form.regions) == node.shape[-1] and all(region.box[-1][1] - region.box[-1][0] == 1 for region in node.form.regions)
 
 
 def overlap(read):

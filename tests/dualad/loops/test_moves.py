@@ -144,3 +144,10 @@ def test_what_is_in_no_bin(backend):
 def test_the_number_of_bins_is_asked_for():
     with pytest.raises(TypeError, match=r"numpy\.bincount: x is traced.*minlength="):
         jit(lambda x: np.bincount(x.astype(int), x))(np.arange(3.0))
+
+
+def test_columns_that_are_stacked_are_one_nest():
+    """None of them is stored and moved: their writes are neighbours in memory, as the entries of sparse Jacobians."""
+    assert "1 loop nests in 1 compiled parts, 0 values stored" in jit(lambda x: np.stack([np.exp(x), np.sin(x), x / 3.0], axis=-1)).explain(
+        np.ones(1000)
+    )
