@@ -441,12 +441,17 @@ def packed(x):
 
 def holds_traced(x):
     """Return whether `x` is a list, tuple or object array with traced values in it."""
-    if type(x) in (list, tuple):
-        return any(isinstance(value, Handle) or (type(value) in NESTED and holds_traced(value)) for value in x)
+    if type(x) in NESTED:
+        for value in x:  # a generator would take longer than it
+            if isinstance(value, Handle) or (type(value) in NESTED and holds_traced(value)):
+                return True
+            if type(value) is np.ndarray and value.dtype.hasobject and holds_traced(value):
+                return True
+        return False
     return type(x) is np.ndarray and x.dtype == object and any(isinstance(value, Handle) for value in x.flat)
 
 
-NESTED = {list, tuple, np.ndarray}
+NESTED = {list, tuple}
 
 
 FLOAT = np.dtype(float)
