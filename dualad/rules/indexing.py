@@ -9,8 +9,8 @@ from .names import np
 from .scalars import ANY, Scalar, itself
 
 __all__ = [
-    "accumulated", "cast", "discretize", "expanded", "getitem", "is_basic", "is_traced", "is_whole", "last_kept", "last_write_mask",
-    "locate", "number", "overwritten", "overwritten_directions", "reads_once", "restate", "scatter", "stated", "updated",
+    "accumulated", "cast", "discretize", "expanded", "getitem", "in_range", "is_basic", "is_traced", "is_whole", "last_kept",
+    "last_write_mask", "locate", "number", "overwritten", "overwritten_directions", "reads_once", "restate", "scatter", "stated", "updated",
 ]  # fmt: skip
 
 
@@ -118,6 +118,11 @@ def is_basic(index) -> bool:
     if type(index) is tuple:
         return all(map(is_basic, index))
     return index is None or index is Ellipsis or (issubclass(type(index), int | slice | np.integer) and type(index) is not bool)
+
+
+def in_range(index, n, mode):
+    """Return positions among n as `take` brings them there by its modes "wrap" and "clip"; for "raise" as they are."""
+    return index if mode == "raise" else index % n if mode == "wrap" else np.clip(index, 0, n - 1)
 
 
 def reads_once(index) -> bool:

@@ -26,7 +26,7 @@ from .batching import (
 )  # fmt: skip
 from .constants import evaluate
 from .cotangents import Abstract, any_traced, is_complex, is_symbolic, ndim_of, shape_of, unbroadcast
-from .indexing import getitem, scatter, stated
+from .indexing import getitem, in_range, scatter, stated
 from .kinds import composite, constant, elementwise, explicit, joined, linear
 from .memory import arranged
 from .names import np
@@ -168,8 +168,7 @@ def take_transpose(g, x, indices, axis=None, out=None, mode="raise"):
     n, indices = shape[axis], indices if hasattr(indices, "__dualad_apply__") else np.asarray(indices)
     if not math.prod(shape):
         return np.zeros(x.shape, x.dtype)
-    if mode != "raise":
-        indices = indices % n if mode == "wrap" else np.clip(indices, 0, n - 1)
+    indices = in_range(indices, n, mode)
     element = not indices.ndim and issubclass(type(indices), np.ndarray | np.generic)
     index = (*(slice(None),) * axis, int(indices) if element else indices)
     return np.reshape(scatter(g, index, Abstract.of(shape, x.dtype)), x.shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .calling import public_name
-from .indexing import accumulated, getitem, is_traced, last_kept
+from .indexing import accumulated, getitem, in_range, is_traced, last_kept
 from .kinds import composite, joined, primitive
 from .names import np
 
@@ -35,9 +35,7 @@ def check_destination(x, name, instead):
 
 def places(ind, size, mode="raise"):
     """Return flat positions as non-negative integers."""
-    ind = np.ravel(ind)
-    if mode != "raise":
-        return ind % size if mode == "wrap" else np.clip(ind, 0, size - 1)
+    ind = in_range(np.ravel(ind), size, mode)
     if ind.size and (ind.max() >= size or ind.min() < -size):
         raise IndexError(f"index {ind[np.argmax(np.abs(ind))]} is out of bounds for an array of {size} elements")
     return ind % size if size else ind
