@@ -96,6 +96,10 @@ def in_plane(fn):
     return lambda a, s=None, axes=(-2, -1), norm=None, out=None: fn(a, s, axes, norm)
 
 
+def ihfft(a, n=None, axis=-1, norm=None, out=None):
+    return np.conjugate(np.fft.rfft(a, n, axis, OPPOSITE[norm]))
+
+
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
@@ -107,8 +111,7 @@ composite(np.fft.fftn,      several(np.fft.fft), with_numpy_value=True)
 composite(np.fft.ifftn,     several(np.fft.ifft), with_numpy_value=True)
 composite(np.fft.fft2,      in_plane(np.fft.fftn), with_numpy_value=True)
 composite(np.fft.ifft2,     in_plane(np.fft.ifftn), with_numpy_value=True)
-for fn in (np.fft.hfft, np.fft.ihfft, np.fft.rfftn, np.fft.irfftn, np.fft.rfft2, np.fft.irfft2):
-    composite(fn, by_numpy(fn), with_numpy_value=True)
-for fn in (np.fft.fftshift, np.fft.ifftshift):
+composite(np.fft.ihfft,     ihfft)
+for fn in (np.fft.hfft, np.fft.rfftn, np.fft.irfftn, np.fft.rfft2, np.fft.irfft2, np.fft.fftshift, np.fft.ifftshift):
     composite(fn, by_numpy(fn))
 # fmt: on

@@ -49,6 +49,15 @@ def trimmed(p):
     return p[int(filled[0]) :] if len(filled) else np.zeros(1, p.dtype)
 
 
+def polyder(p, m=1):
+    if m < 0:
+        raise ValueError("Order of derivative must be positive (see polyint)")
+    p = coefficients(p)
+    for _ in range(m):
+        p = p[:-1] * np.arange(np.shape(p)[0] - 1, 0, -1)
+    return p
+
+
 def polyint(p, m=1, k=None):
     if m < 0:
         raise ValueError("Order of integral must be positive (see polyder)")
@@ -183,8 +192,8 @@ composite(np.poly,    poly, value_dependent=True, with_numpy_value=True)
 composite(np.polyadd, by_powers(np.add), with_numpy_value=True)
 composite(np.polysub, by_powers(np.subtract), with_numpy_value=True)
 composite(np.polymul, lambda a1, a2: convolve_full(trimmed(a1), trimmed(a2)), value_dependent=True, with_numpy_value=True)
-for fn in (np.polyval, np.polyder):
-    composite(fn, by_numpy(fn), with_numpy_value=True)
+composite(np.polyval, by_numpy(np.polyval), with_numpy_value=True)
+composite(np.polyder, polyder, with_numpy_value=True)
 composite(np.polyint, polyint, with_numpy_value=True)
 composite(np.polydiv, polydiv, value_dependent=True, with_numpy_value=True)
 composite(np.polyfit, polyfit, value_dependent=lambda x, y, deg, rcond=None, full=False, w=None, cov=False: (x, w), with_numpy_value=True)

@@ -88,11 +88,10 @@ composite(np.linalg.cond,         cond, with_numpy_value=True)
 composite(np.linalg.matrix_norm,  lambda x, /, *, keepdims=False, ord="fro": norm(x, ord, (-2, -1), keepdims), with_numpy_value=True)
 composite(np.linalg.vector_norm,  lambda x, /, *, axis=None, keepdims=False, ord=2:
                                   vector_norm(x, ord, tuple(range(np.ndim(x))) if axis is None else axis, keepdims), with_numpy_value=True)
-# fmt: on
-for fn in (np.linalg.cross, np.linalg.outer, np.linalg.multi_dot, np.linalg.tensorinv):
-    composite(fn, by_numpy(fn), with_numpy_value=True)
-for fn in (np.linalg.matmul, np.linalg.tensordot, np.linalg.diagonal, np.linalg.trace):
+for fn in (np.linalg.cross, np.linalg.outer, np.linalg.multi_dot, np.linalg.tensorinv, np.linalg.matmul, np.linalg.tensordot,
+           np.linalg.diagonal, np.linalg.trace):
     composite(fn, by_numpy(fn))
+# fmt: on
 for fn in {np.matrix_transpose, np.linalg.matrix_transpose}:
     composite(fn, lambda x, /: mT(x))
 for fn in named(np, "vecdot"):

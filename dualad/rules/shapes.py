@@ -231,6 +231,8 @@ def per_axis(setting, ndim):
 
 def as_array(x):
     """Return numbers, nested lists or object arrays of numbers, plain or traced, as one array."""
+    if hasattr(type(x), "__dualad_apply__"):
+        return x
     x = list(x) if issubclass(type(x), np.ndarray) and x.dtype == object and x.ndim else x
     if not isinstance(x, list | tuple):
         return x if hasattr(x, "ndim") else np.asarray(x)

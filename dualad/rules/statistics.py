@@ -451,4 +451,4 @@ composite(np.amax,          lambda a, *args, **kwargs: np.max(a, *args, **kwargs
 composite(np.amin,          lambda a, *args, **kwargs: np.min(a, *args, **kwargs))
 # fmt: on
 for fn in (np.cumulative_sum, np.cumulative_prod):
-    composite(fn, by_numpy(fn), with_numpy_value=True)
+    composite(fn, by_numpy(fn))
