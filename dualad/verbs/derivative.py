@@ -10,7 +10,7 @@ import numpy as np
 
 from ..forward.push import along
 from ..forward.seeding import check_flags, check_function, chosen, curried, shape_of, with_arguments
-from ..support.callers import trim
+from ..support.callers import trim, trimmed
 from ..support.hints import Aux, Decorator, Rest, Result
 
 __all__ = ["derivative", "elementwise_grad", "jvp", "value_and_derivative"]
@@ -227,23 +227,20 @@ def elementwise_grad(f: Callable[..., Any], argnums: int = 0, *, nan_safe: bool 
     if type(argnums) is not int:
         raise TypeError(f"elementwise_grad: argnums is {argnums!r}: give the position of one argument, an integer")
 
+    @trimmed
     @wraps(f)
     def differentiated(*args, **kwargs):
-        try:
-            positions, _ = chosen(args, argnums, "elementwise_grad")
-            x, of_x = args[argnums], with_arguments(f, args, kwargs, positions)
-            if isinstance(x, tuple | list | dict):
-                raise TypeError(f"elementwise_grad: the argument is a {type(x).__name__}: pass a number or an array (np.array)")
-            value, tangent = along(of_x, (x,), (np.ones_like(x)[()],), nan_safe, False, "elementwise_grad", ("x", "the direction"))
-            if shape_of(value) != shape_of(x):
-                raise ValueError(
-                    f"elementwise_grad: f returns shape {shape_of(value)}, its argument has {shape_of(x)}: they must be equal. For other "
-                    f"functions use gradient or jacobian"
-                )
-            return tangent
-        except Exception as error:
-            trim(error)
-            raise
+        positions, _ = chosen(args, argnums, "elementwise_grad")
+        x, of_x = args[argnums], with_arguments(f, args, kwargs, positions)
+        if isinstance(x, tuple | list | dict):
+            raise TypeError(f"elementwise_grad: the argument is a {type(x).__name__}: pass a number or an array (np.array)")
+        value, tangent = along(of_x, (x,), (np.ones_like(x)[()],), nan_safe, False, "elementwise_grad", ("x", "the direction"))
+        if shape_of(value) != shape_of(x):
+            raise ValueError(
+                f"elementwise_grad: f returns shape {shape_of(value)}, its argument has {shape_of(x)}: they must be equal. For other "
+                f"functions use gradient or jacobian"
+            )
+        return tangent
 
     return differentiated
 
