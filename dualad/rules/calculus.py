@@ -6,7 +6,7 @@ import math
 
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from .constants import evaluate, named
+from .constants import evaluate
 from .indexing import cast
 from .kinds import bilinear, composite, elementwise, primitive
 from .names import np
@@ -201,6 +201,5 @@ composite(np.unwrap,     unwrap, with_numpy_value=True)
 composite(np.nan_to_num, nan_to_num, with_numpy_value=lambda x, copy=True, *rest, **options: bool(copy))
 composite(np.real_if_close, by_numpy(np.real_if_close), value_dependent=True)
 composite(np.angle,      angle, with_numpy_value=True)
-for fn in named(np, "trapz"):
-    composite(fn,        trapezoid, with_numpy_value=True)
+composite(np.trapz,      trapezoid, with_numpy_value=True)
 # fmt: on

@@ -475,6 +475,5 @@ composite(np.linalg.eig,      lambda a: type(eig_of_one())(*eig(a)), with_numpy_
 composite(np.linalg.eigvals,  lambda a: general_eigenvalues(a, *eigen(a)), with_numpy_value=True)
 composite(np.linalg.svd,      svd, with_numpy_value=True)
 composite(np.linalg.qr,       qr, with_numpy_value=True)
+composite(np.linalg.svdvals,  lambda x: singular_values(x), with_numpy_value=True)
 # fmt: on
-if hasattr(np.linalg, "svdvals"):
-    composite(np.linalg.svdvals, lambda x: singular_values(x), with_numpy_value=True)

@@ -6,7 +6,7 @@ import operator
 
 from numpy.lib.array_utils import normalize_axis_index
 
-from .constants import evaluate, named
+from .constants import evaluate
 from .decompositions import conj
 from .kinds import composite
 from .linalg import mT, norm, vector_norm
@@ -94,9 +94,6 @@ for fn in (np.linalg.cross, np.linalg.outer, np.linalg.multi_dot, np.linalg.tens
 # fmt: on
 for fn in {np.matrix_transpose, np.linalg.matrix_transpose}:
     composite(fn, lambda x, /: mT(x))
-for fn in named(np, "vecdot"):
-    composite(fn, vecdot, with_numpy_value=True)
-for fn in named(np, "matvec"):
-    composite(fn, lambda a, x: np.matmul(a, x[..., None])[..., 0], with_numpy_value=True)
-for fn in named(np, "vecmat"):
-    composite(fn, lambda x, a: np.matmul(conj(x)[..., None, :], a)[..., 0, :], with_numpy_value=True)
+composite(np.vecdot, vecdot, with_numpy_value=True)
+composite(np.matvec, lambda a, x: np.matmul(a, x[..., None])[..., 0], with_numpy_value=True)
+composite(np.vecmat, lambda x, a: np.matmul(conj(x)[..., None, :], a)[..., 0, :], with_numpy_value=True)

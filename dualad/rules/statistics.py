@@ -39,12 +39,13 @@ def without_nan(a, neutral):
     return np.where(np.isnan(a), neutral, a) if a.dtype.kind in "fc" else a
 
 
-def nansum(a, axis=None, dtype=None, out=None, keepdims=NO, initial=NO, where=NO):
-    return np.sum(without_nan(a, 0.0), axis=axis, dtype=dtype, keepdims=given(keepdims), initial=initial, where=where)
+def nan_reduction(reduction, neutral):
+    """Make the body of ``nansum`` or ``nanprod``."""
 
+    def body(a, axis=None, dtype=None, out=None, keepdims=NO, initial=NO, where=NO):
+        return reduction(without_nan(a, neutral), axis=axis, dtype=dtype, keepdims=given(keepdims), initial=initial, where=where)
 
-def nanprod(a, axis=None, dtype=None, out=None, keepdims=NO, initial=NO, where=NO):
-    return np.prod(without_nan(a, 1.0), axis=axis, dtype=dtype, keepdims=given(keepdims), initial=initial, where=where)
+    return body
 
 
 def nanmean(a, axis=None, dtype=None, out=None, keepdims=NO, *, where=NO):
@@ -422,8 +423,8 @@ def histogramdd_values(sample, bins=10, range=None, *rest, **options):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-composite(np.nansum,      nansum, with_numpy_value=True)
-composite(np.nanprod,     nanprod, with_numpy_value=True)
+composite(np.nansum,      nan_reduction(np.sum, 0.0), with_numpy_value=True)
+composite(np.nanprod,     nan_reduction(np.prod, 1.0), with_numpy_value=True)
 composite(np.nanmean,     nanmean, with_numpy_value=True)
 composite(np.nanvar,      nanvar, with_numpy_value=True)
 composite(np.nanstd,      nanstd, with_numpy_value=True)
