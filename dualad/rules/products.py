@@ -81,6 +81,7 @@ def is_singular(x):
 
 # fmt: off
 composite(np.cross,               cross, with_numpy_value=True)
+composite(np.linalg.diagonal,     lambda x, /, *, offset=0: np.diagonal(x, offset, -2, -1))
 composite(np.linalg.vecdot,       vecdot, with_numpy_value=True)
 composite(np.linalg.matrix_power, matrix_power, with_numpy_value=True)
 composite(np.linalg.tensorsolve,  tensorsolve, with_numpy_value=True)
@@ -89,7 +90,7 @@ composite(np.linalg.matrix_norm,  lambda x, /, *, keepdims=False, ord="fro": nor
 composite(np.linalg.vector_norm,  lambda x, /, *, axis=None, keepdims=False, ord=2:
                                   vector_norm(x, ord, tuple(range(np.ndim(x))) if axis is None else axis, keepdims), with_numpy_value=True)
 for fn in (np.linalg.cross, np.linalg.outer, np.linalg.multi_dot, np.linalg.tensorinv, np.linalg.matmul, np.linalg.tensordot,
-           np.linalg.diagonal, np.linalg.trace):
+           np.linalg.trace):
     composite(fn, by_numpy(fn))
 # fmt: on
 for fn in {np.matrix_transpose, np.linalg.matrix_transpose}:
