@@ -247,7 +247,8 @@ def mapped(make, x):
 
 
 def lifted(x):
-    lifting = STANDING.get(type(x)) or lift_of(type(x))
+    kind: Any = type(x)
+    lifting = STANDING.get(kind) or lift_of(kind)
     return x if lifting is None else lifting(x)
 
 
