@@ -125,7 +125,8 @@ class Rebound:
         if name is not None:  # some packages put an object in the place of their module
             self.add_module(name, name)
             for inner in [other for other in list(sys.modules) if other.startswith(f"{name}.")]:
-                if not compiled(inner):
+                own = getattr(sys.modules[inner], "__name__", inner)  # some packages have NumPy under a name of theirs
+                if not compiled(inner) and not is_ours(own):
                     self.add_module(inner, inner)
         elif isinstance(target, type) and (homes := homes_of(target)):
             for home in homes:
@@ -189,9 +190,13 @@ def compiled(name: str) -> bool:
     return isinstance(loader, ExtensionFileLoader) or name in sys.builtin_module_names
 
 
+def is_ours(name: str) -> bool:
+    return name.partition(".")[0] in OURS
+
+
 def refuse_ours(name: str, given: str) -> None:
-    root = name.partition(".")[0]
-    if root in OURS:
+    if is_ours(name):
+        root = name.partition(".")[0]
         way = "SciPy's functions with derivatives are in dualad.scipy" if root == "scipy" else "give the code that calls it"
         raise TypeError(f"adapt: {given} belongs to {root}, which is not adapted: {way}")
 

@@ -261,7 +261,7 @@ def svd_gaps(s, n):
     return over_gaps(s, (row - column) * (row + column), n, "numpy.linalg.svd")
 
 
-def svd_jvp(t, ans, a, full=False):
+def svd_jvp(t, ans, a, full=False, *driver):
     u, s, vh, row, column = thin(ans)
     n = adjoint(u) @ (t @ adjoint(vh))
     turn = svd_gaps(s, n * row + column * adjoint(n))
@@ -278,7 +278,7 @@ def svd_jvp(t, ans, a, full=False):
     return du, np.real(diagonal(n)), dvh
 
 
-def svd_vjp(g, ans, a, full=False):
+def svd_vjp(g, ans, a, full=False, *driver):
     u, s, vh, row, column = thin(ans)
     gu, gs, gvh = without_complements(g, ans) if full else g
     left, right = mT(u) @ gu, gvh @ mT(vh)

@@ -168,7 +168,7 @@ def continuous_lyapunov_body(a, q):
     return solve_sylvester(a, adjoint(a), q)
 
 
-def discrete_lyapunov_body(a, q):
+def discrete_lyapunov_body(a, q, method=None):
     if shape_of(a)[0] >= 10:  # below, SciPy solves one system of equations for all elements
         one_kind("solve_discrete_lyapunov", (a,), q)
     return discrete(a, q)

@@ -74,7 +74,7 @@ def permutation_of(pivots):
 
 
 def lu_factor_body(a):
-    if shape_of(a)[-1] != shape_of(a)[-2] or len(shape_of(a)) != 2:
+    if len(shape_of(a)) != 2 or shape_of(a)[0] != shape_of(a)[1]:
         raise NotImplementedError(f"scipy.linalg: LU factors have a derivative of a square matrix, not of shape {shape_of(a)}")
     lu, pivots = evaluate(sl.lu_factor, a)
     return packed(a[evaluate(order_of, pivots)], lu), pivots
@@ -127,27 +127,39 @@ def qr_body(a, mode="full", pivoting=False):
 
 
 @primitive
-def svd_factors(a, full=False):
+def svd_factors(a, full=False, lapack_driver="gesdd"):
     """Return ``scipy.linalg.svd(a, full_matrices=full)``."""
-    return sl.svd(a, full_matrices=full)
+    return sl.svd(a, full_matrices=full, lapack_driver=lapack_driver)
 
 
-def svd_body(a, full_matrices=True, compute_uv=True):
+def svd_body(a, full_matrices=True, compute_uv=True, lapack_driver="gesdd"):
     if not compute_uv:
         return np.linalg.svd(a, compute_uv=False)
-    return svd_factors(a, full_matrices and shape_of(a)[-1] != shape_of(a)[-2])
+    return svd_factors(a, full_matrices and shape_of(a)[-1] != shape_of(a)[-2], lapack_driver)
+
+
+def spectrum(subset, **call):
+    """Return all eigenvalues and vectors, those of a subset with the signs that a call for the subset alone gives them."""
+    w, v = sl.eigh(**call)
+    if subset is not None:
+        v[..., chosen(subset)] = sl.eigh(**call, subset_by_index=subset)[1]
+    return w, v
+
+
+def chosen(subset):
+    return slice(None) if subset is None else slice(subset[0], subset[1] + 1)
 
 
 @primitive
-def eigh_factors(a, lower, driver):
+def eigh_factors(a, lower, driver, subset=None):
     """Return the eigenvalues and vectors of a matrix of which both triangles are given."""
-    return sl.eigh(a, lower=lower, driver=driver)
+    return spectrum(subset, a=a, lower=lower, driver=driver)
 
 
 @primitive
-def pencil_factors(a, b, lower, driver):
+def pencil_factors(a, b, lower, driver, subset=None):
     """Return those of ``a v = w b v``."""
-    return sl.eigh(a, b, lower=lower, driver=driver)
+    return spectrum(subset, a=a, b=b, lower=lower, driver=driver)
 
 
 def by_pencil(w, x):
@@ -155,36 +167,37 @@ def by_pencil(w, x):
     return over_gaps(w, w[..., None, :] - w[..., :, None], x, "scipy.linalg.eigh")
 
 
-def pencil_by_b(t, ans, a, b, lower, driver):
+def pencil_by_b(t, ans, a, b, *options):
     w, v = ans
     n = adjoint(v) @ (t @ v)
     turn = by_pencil(w, n * w[..., None, :]) + on_diagonal(0.5 * np.real(diagonal(n)))
     return -np.real(diagonal(n)) * w, -v @ turn
 
 
-def pencil_back_by_b(g, ans, a, b, lower, driver):
+def pencil_back_by_b(g, ans, a, b, *options):
     (gw, gv), (w, v) = g, ans
     inner = mT(v) @ gv
     x = by_pencil(w, inner) * w[..., None, :] + on_diagonal(gw * w + 0.5 * diagonal(inner))
     return -conj(v) @ (x @ mT(v))
 
 
-def eigh_body(a, b=None, lower=True, eigvals_only=False, driver=None):
+def eigh_body(a, b=None, lower=True, eigvals_only=False, subset_by_index=None, driver=None):
     if eigvals_only:
-        return eigvalsh_body(a, b, lower)
-    a = triangle(a, not lower)
-    return eigh_factors(a, lower, driver) if b is None else pencil_factors(a, triangle(b, not lower), lower, driver)
+        return eigvalsh_body(a, b, lower, subset_by_index)
+    a, options = triangle(a, not lower), (lower, driver, subset_by_index)
+    w, v = eigh_factors(a, *options) if b is None else pencil_factors(a, triangle(b, not lower), *options)
+    return w[..., chosen(subset_by_index)], v[..., chosen(subset_by_index)]
 
 
-def eigvalsh_body(a, b=None, lower=True, driver=None):
+def eigvalsh_body(a, b=None, lower=True, subset_by_index=None, driver=None):
     a = triangle(a, not lower)
     if b is not None:
         factor = np.linalg.cholesky(triangle(b, not lower))
         a = adjoint(np.linalg.solve(factor, adjoint(np.linalg.solve(factor, a))))
-    return np.linalg.eigvalsh(a)
+    return np.linalg.eigvalsh(a)[..., chosen(subset_by_index)]
 
 
-def lstsq_body(a, b, cond=None):
+def lstsq_body(a, b, cond=None, lapack_driver=None):
     return np.linalg.lstsq(a, b, rcond=-1 if cond is None else cond)
 
 
@@ -194,10 +207,10 @@ def lstsq_body(a, b, cond=None):
 explicit(packed,         (packed_jvp, None), (packed_vjp, None))
 explicit(qr_factors,     qr_jvp, qr_vjp)
 explicit(svd_factors,    svd_jvp, svd_vjp)
-explicit(eigh_factors,   lambda t, ans, a, lower, driver: eigh_jvp(t, ans, a, "L"),
-                         lambda g, ans, a, lower, driver: eigh_vjp(g, ans, a, "L"))
-explicit(pencil_factors, (lambda t, ans, a, b, lower, driver: eigh_jvp(t, ans, a, "L"), pencil_by_b),
-                         (lambda g, ans, a, b, lower, driver: eigh_vjp(g, ans, a, "L"), pencil_back_by_b))
+explicit(eigh_factors,   lambda t, ans, a, *options: eigh_jvp(t, ans, a, "L"),
+                         lambda g, ans, a, *options: eigh_vjp(g, ans, a, "L"))
+explicit(pencil_factors, (lambda t, ans, a, b, *options: eigh_jvp(t, ans, a, "L"), pencil_by_b),
+                         (lambda g, ans, a, b, *options: eigh_vjp(g, ans, a, "L"), pencil_back_by_b))
 BODIES: dict[str, Callable] = {
     "lu_factor": lu_factor_body,
     "lu": lu_body,
@@ -209,7 +222,7 @@ BODIES: dict[str, Callable] = {
     "eigvalsh": eigvalsh_body,
     "eig": lambda a: eig(a, lambda a: evaluate(sl.eig, a)),
     "eigvals": lambda a: np.linalg.eigvals(a) + 0.0j,
-    "eigvalsh_tridiagonal": lambda d, e: np.linalg.eigvalsh(np.diag(d) + np.diag(e, 1) + np.diag(e, -1)),
+    "eigvalsh_tridiagonal": lambda d, e, tol=0.0, lapack_driver="auto": np.linalg.eigvalsh(np.diag(d) + np.diag(e, 1) + np.diag(e, -1)),
     "lstsq": lstsq_body,
 }
 # fmt: on

@@ -9,7 +9,7 @@ from scipy import linalg as sl
 
 from ..decompositions import adjoint, diagonal, on_diagonal
 from ..decompositions import triangle as hermitian
-from ..kinds import explicit, is_complex, shape_of
+from ..kinds import explicit, is_complex, ndim_of, shape_of
 from ..linalg import mT
 from . import equations, factors
 from .entering import by_body, named
@@ -22,14 +22,20 @@ def triangle(a, lower):
     return np.tril(a) if lower else np.triu(a)
 
 
-def solve_body(a, b, lower=False, *, assume_a=None, transposed=False):
+def assumed(a, lower, assume_a):
+    """Return the matrix of which an equation is solved: of a symmetric one, a triangle is read."""
     if assume_a in ("sym", "symmetric"):
         strict = np.tril(a, -1) if lower else np.triu(a, 1)
-        a = strict + mT(strict) + on_diagonal(diagonal(a))
-    elif assume_a in ("her", "pos", "hermitian", "positive definite"):
-        a = hermitian(a, not lower)
-    elif assume_a not in (None, "gen", "general"):
-        raise NotImplementedError(f"scipy.linalg.solve has no derivative with assume_a={assume_a!r}: leave it out")
+        return strict + mT(strict) + on_diagonal(diagonal(a))
+    if assume_a in ("her", "pos", "hermitian", "positive definite"):
+        return hermitian(a, not lower)
+    if assume_a not in (None, "gen", "general"):
+        raise NotImplementedError(f"scipy.linalg has no derivative with assume_a={assume_a!r}: leave it out")
+    return a
+
+
+def solve_body(a, b, lower=False, *, assume_a=None, transposed=False):
+    a = assumed(a, lower, assume_a)
     return np.linalg.solve(mT(a) if transposed else a, b)
 
 
@@ -78,6 +84,7 @@ def hankel_body(c, r=None):
 
 
 def circulant_body(c):
+    c = np.atleast_1d(c)
     places = np.arange(shape_of(c)[-1])
     return c[..., places[:, None] - places]
 
@@ -91,28 +98,35 @@ def toeplitz_of(c_or_cr):
     return toeplitz_body(*c_or_cr) if type(c_or_cr) is tuple else toeplitz_body(c_or_cr)
 
 
+def matrix(a):
+    if ndim_of(a) < 2:
+        raise ValueError("scipy.linalg: a function of matrices has no derivative of a number: give a matrix of shape (1, 1)")
+    return a
+
+
 def frechet(fn, t, a, *rest):
     """Return the Frechet derivative of a function of matrices, a block of its value at a block matrix (Higham 2008, theorem 3.6)."""
-    n = shape_of(a)[-1]
+    n = shape_of(matrix(a))[-1]
     return fn(np.concatenate([np.concatenate([a, t], -1), np.concatenate([0.0 * a, a], -1)], -2), *rest)[..., :n, n:]
 
 
 def of_matrix(fn, name):
     """Enter a function of matrices."""
     entered = named(fn, name)
-    explicit(entered, lambda t, ans, a: frechet(entered, t, a), lambda g, ans, a: frechet(entered, g, mT(a)), batch=False)
+    explicit(entered, lambda t, ans, a: frechet(entered, t, a), lambda g, ans, a: frechet(entered, g, mT(matrix(a))), batch=False)
     return entered
 
 
 def sqrtm_jvp(t, ans, a):
     """Return the solution x of s x + x s = t (Higham 2008, section 6.1)."""
+    matrix(a)
     return solve_sylvester(ans, ans, t)
 
 
 BODIES: dict[str, Any] = {
     "solve": solve_body,
     "solve_triangular": solve_triangular_body,
-    "inv": lambda a: np.linalg.inv(a),
+    "inv": lambda a, *, assume_a=None, lower=False: np.linalg.inv(assumed(a, lower, assume_a)),
     "det": lambda a: np.linalg.det(a),
     "pinv": lambda a, rtol=None: np.linalg.pinv(a, rtol=rtol),
     "cholesky": cholesky_body,
@@ -138,10 +152,10 @@ FUNCTIONS = {
     "fractional_matrix_power": named(sl.fractional_matrix_power, "scipy.linalg.fractional_matrix_power"),
 }
 logm, power = FUNCTIONS["logm"], FUNCTIONS["fractional_matrix_power"]
-explicit(FUNCTIONS["sqrtm"], sqrtm_jvp, lambda g, ans, a: sqrtm_jvp(g, mT(ans), mT(a)), batch=False)
+explicit(FUNCTIONS["sqrtm"], sqrtm_jvp, lambda g, ans, a: sqrtm_jvp(g, mT(matrix(ans)), matrix(a)), batch=False)
 explicit(
     power,
     (lambda t, ans, a, exponent: frechet(power, t, a, exponent), lambda t, ans, a, exponent: t * (ans @ logm(a))),
-    (lambda g, ans, a, exponent: frechet(power, g, mT(a), exponent), lambda g, ans, a, exponent: np.sum(g * (ans @ logm(a)))),
+    (lambda g, ans, a, exponent: frechet(power, g, mT(matrix(a)), exponent), lambda g, ans, a, exponent: np.sum(g * (ans @ logm(a)))),
     batch=False,
 )

@@ -5,6 +5,7 @@ All modes are one mechanism: positions outside of an array stand for positions i
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy import ndimage as sn
 from ..constants import stopped
 from ..indexing import getitem
 from ..kinds import any_traced, is_complex, linear, ndim_of, shape_of
+from ..memory import copied
 from .convolutions import cut, filtered, whole
 from .entering import by_body, named
 
@@ -139,6 +141,17 @@ def gradient_filter(across):
     return body
 
 
+def over_axes(body):
+    """Of no axes, SciPy copies the input."""
+
+    @wraps(body)
+    def combined(input, **given):
+        return body(input, **given) if listed(given.get("axes"), ndim_of(input)) else copied(input)
+
+    return combined
+
+
+@over_axes
 def laplace(input, mode="reflect", cval=0.0, *, axes=None):
     axes, second = listed(axes, ndim_of(input)), np.array([1.0, -2.0, 1.0])
     return sum(correlate1d(input, second, axis, side, cval) for axis, side in zip(axes, for_each(mode, len(axes)), strict=True))
@@ -151,10 +164,12 @@ def gaussians(input, sigma, order, mode, cval, axes, kwargs):
     return [gaussian_filter(input, sigma, list(own), mode, cval, axes=axes, **kwargs) for own in orders]
 
 
+@over_axes
 def gaussian_laplace(input, sigma, mode="reflect", cval=0.0, *, axes=None, **kwargs):
     return sum(gaussians(input, sigma, 2, mode, cval, axes, kwargs))
 
 
+@over_axes
 def gaussian_gradient_magnitude(input, sigma, mode="reflect", cval=0.0, *, axes=None, **kwargs):
     return np.sqrt(sum(part * part for part in gaussians(input, sigma, 1, mode, cval, axes, kwargs)))
 

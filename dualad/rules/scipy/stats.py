@@ -22,7 +22,7 @@ from ..calling import filled
 from ..constants import stopped
 from ..cotangents import FLOAT
 from ..decompositions import triangle
-from ..kinds import any_traced, constant, shape_of
+from ..kinds import any_traced, constant, ndim_of, shape_of
 from ..primitives import all_finite
 from ..shapes import as_array
 from .entering import by_body, by_partials, named, shortened
@@ -426,21 +426,65 @@ def pearsonr(x, y, *, axis=0):
     return Correlation(r, 2.0 * sp.betainc(half, half, 0.5 * (1.0 - np.abs(r))))
 
 
+def power_mean(a, p, axis, weights):
+    return np.average(a**p, axis=axis, weights=weights) ** (1.0 / p)
+
+
+def skew(a, axis=0, bias=True):
+    n, ratio = count(a, axis), moment_ratio(a, axis, 3)
+    return ratio if bias or n < 3 else ratio * (np.sqrt(n * (n - 1.0)) / (n - 2.0))
+
+
+def kurtosis(a, axis=0, fisher=True, bias=True):
+    n, ratio = count(a, axis), moment_ratio(a, axis, 4)
+    if not bias and n > 3:
+        ratio = ((n * n - 1.0) * ratio - 3.0 * (n - 1.0) ** 2) / ((n - 2.0) * (n - 3.0)) + 3.0
+    return ratio - (3.0 if fisher else 0.0)
+
+
+def count(a, axis):
+    """Return how many numbers a statistic along some axes is of."""
+    shape = shape_of(a)
+    return math.prod(shape if axis is None else (shape[k] for k in np.atleast_1d(axis)))
+
+
+def statistic(body):
+    """Return a statistic of numbers, too, and with `keepdims=`."""
+    signature = inspect.signature(body)
+    sample = next(iter(signature.parameters))
+
+    def of_sample(*args, keepdims=False, **kwargs):
+        given = filled(body.__name__, signature, args, kwargs).arguments
+        a = given[sample] = np.atleast_1d(given[sample])
+        made, axis = body(**given), given["axis"]
+        return np.expand_dims(made, tuple(range(ndim_of(a))) if axis is None else axis) if keepdims else made
+
+    keepdims = inspect.Parameter("keepdims", inspect.Parameter.KEYWORD_ONLY, default=False)
+    of_sample.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*signature.parameters.values(), keepdims]
+    )
+    return of_sample
+
+
 BODIES: dict[str, Callable] = {
     "trim_mean": trim_mean,
     "moment": moment,
     "variation": lambda a, axis=0, *, ddof=0: np.std(a, axis=axis, ddof=ddof) / np.mean(a, axis=axis),
     "gstd": lambda a, axis=0, ddof=1: np.exp(np.std(np.log(a), axis=axis, ddof=ddof)),
-    "pmean": lambda a, p, *, axis=0: np.mean(a**p, axis=axis) ** (1.0 / p),
+    "pmean": lambda a, p, *, axis=0, weights=None: power_mean(a, p, axis, weights),
     "entropy": entropy,
-    "gmean": lambda a, axis=0: np.exp(np.mean(np.log(a), axis=axis)),
-    "hmean": lambda a, axis=0: 1.0 / np.mean(1.0 / a, axis=axis),
-    "sem": lambda a, axis=0, ddof=1: np.std(a, axis=axis, ddof=ddof) / np.sqrt(np.size(a) if axis is None else np.shape(a)[axis]),
-    "zscore": lambda a, axis=0, ddof=0: centred(a, axis) / np.std(a, axis=axis, ddof=ddof, keepdims=True),
-    "skew": lambda a, axis=0: moment_ratio(a, axis, 3),
-    "kurtosis": lambda a, axis=0, fisher=True: moment_ratio(a, axis, 4) - (3.0 if fisher else 0.0),
+    "gmean": lambda a, axis=0, *, weights=None: np.exp(np.average(np.log(a), axis=axis, weights=weights)),
+    "hmean": lambda a, axis=0, *, weights=None: power_mean(a, -1.0, axis, weights),
+    "sem": lambda a, axis=0, ddof=1: np.std(a, axis=axis, ddof=ddof) / np.sqrt(count(a, axis)),
+    "skew": skew,
+    "kurtosis": kurtosis,
 }
-STATISTICS = {name: by_body(getattr(stats, name), body, f"scipy.stats.{name}") for name, body in BODIES.items()}
+STATISTICS = {name: by_body(getattr(stats, name), statistic(body), f"scipy.stats.{name}") for name, body in BODIES.items()}
+STATISTICS["zscore"] = by_body(
+    stats.zscore,
+    lambda a, axis=0, ddof=0: centred(a, axis) / np.std(a, axis=axis, ddof=ddof, keepdims=True),
+    "scipy.stats.zscore",
+)
 
 
 def correlated(*args, **kwargs):

@@ -282,6 +282,10 @@ def test_modules_of_the_same_package_are_followed(code, monkeypatch):
     exec("import math\ndef root(x): return math.sqrt(x)", vars(inner))
     exec("from parcel.inner import root\ndef doubled(x): return 2.0 * root(x)", vars(package))
     assert dualad.derivative(dualad.adapt(package.doubled))(4.0) == 0.5
+    monkeypatch.setitem(sys.modules, "parcel.numpy", np)
+    with dualad.adapt(package):
+        assert dualad.derivative(package.doubled)(4.0) == 0.5
+        assert np.asarray is sys.modules["parcel.numpy"].asarray is not dualad.core.standins.stand_in(np.asarray), "NumPy is left as it is"
 
 
 def test_scipy_is_reached_by_rows(code):

@@ -121,7 +121,7 @@ def test_what_has_no_derivative_is_said():
     cases = [
         (lambda a: dl.qr(a, mode="raw"), "scipy.linalg.qr has no derivative with mode='raw'"),
         (lambda a: dl.lu_factor(a[:2]), r"of a square matrix, not of shape \(2, 3\)"),
-        (lambda a: dl.eigh(a, subset_by_index=[0, 1]), "scipy.linalg.eigh has no derivative with these arguments: .*subset_by_index"),
+        (lambda a: dl.eigh(a, subset_by_value=[0, 1]), "scipy.linalg.eigh has no derivative with these arguments: .*subset_by_value"),
         (lambda a: dl.solve_continuous_are(a, A, H, H), "solve_continuous_are has no derivative of complex matrices"),
         (lambda a: dl.solve_sylvester(a, a, Q), "solve_sylvester has no derivative of real matrices with complex arrays"),
         (lambda a: dl.solve_continuous_lyapunov(a, Q), "solve_continuous_lyapunov has no derivative of real matrices with complex"),

@@ -63,7 +63,7 @@ SAMPLES: dict[str, list[tuple[tuple, dict]]] = {
                      ((A, B), {"assume_a": "sym", "lower": True})],
     "linalg.solve_triangular": [((A, B), {}), ((A, B), {"lower": True, "trans": 1}),
                                 ((A, B[:, 0]), {"unit_diagonal": True, "check_finite": False})],
-    "linalg.inv": [((A,), {})],
+    "linalg.inv": [((A,), {}), *([((S,), {"assume_a": "pos", "lower": True})] if "assume_a" in str(inspect.signature(sl.inv)) else [])],
     "linalg.det": [((A,), {"check_finite": False})],
     "linalg.pinv": [((B,), {})],
     "linalg.cholesky": [((S,), {}), ((S + A - A.T,), {"lower": True})],
@@ -74,7 +74,7 @@ SAMPLES: dict[str, list[tuple[tuple, dict]]] = {
     "linalg.norm": [((A,), {}), ((X,), {"ord": 3}), ((A,), {"axis": 1})],
     "linalg.solve_sylvester": [((A, -S[:2, :2], B), {})],
     "linalg.solve_continuous_lyapunov": [((A, S), {})],
-    "linalg.solve_discrete_lyapunov": [((0.4 * A, S), {})],
+    "linalg.solve_discrete_lyapunov": [((0.4 * A, S), {}), ((0.4 * A, S), {"method": "bilinear"})],
     "linalg.solve_continuous_are": [((A, B, S, np.eye(2)), {})],
     "linalg.solve_discrete_are": [((A, B, S, np.eye(2)), {"balanced": False})],
     "linalg.solve_banded": [(((1, 1), BAND[[0, 2, 1]], X), {}), (((0, 2), BAND, np.stack([X, P], -1)), {"check_finite": False}),
@@ -83,19 +83,21 @@ SAMPLES: dict[str, list[tuple[tuple, dict]]] = {
     "linalg.solve_toeplitz": [(((X[::-1], P[::-1]), B[:1].repeat(4, 0)), {}), ((X[::-1], X), {})],
     "linalg.matmul_toeplitz": [(((X, P), ROWS[0, :4]), {})],
     "linalg.solve_circulant": [((X, P), {}), ((X, np.stack([X, P], -1)), {})],
-    "linalg.circulant": [((X,), {})],
+    "linalg.circulant": [((X,), {}), ((0.7,), {})],
     "linalg.hankel": [((X,), {}), ((X, P[:2]), {})],
     "linalg.khatri_rao": [((A[:2], S), {})],
     "linalg.lu": [((A,), {}), ((TURNED,), {"permute_l": True}), ((TURNED,), {"p_indices": True})],
     "linalg.lu_factor": [((TURNED,), {"overwrite_a": True})],
     "linalg.lu_solve": [((sl.lu_factor(TURNED), B), {}), ((sl.lu_factor(TURNED), B[:, 0]), {"trans": 1})],
     "linalg.qr": [((A,), {}), ((B,), {"mode": "economic"}), ((ROWS,), {"mode": "r"}), ((TURNED,), {"pivoting": True})],
-    "linalg.svd": [((A,), {}), ((ROWS,), {"full_matrices": False}), ((ROWS,), {"compute_uv": False})],
+    "linalg.svd": [((A,), {}), ((ROWS,), {"full_matrices": False}), ((ROWS,), {"compute_uv": False}), ((A,), {"lapack_driver": "gesvd"})],
     "linalg.svdvals": [((ROWS,), {})],
     "linalg.eigh": [((S,), {"driver": "evd"}), ((S, A @ A.T + np.eye(3)), {"driver": "gvd"}),
                     ((S, A @ A.T + np.eye(3)), {"lower": False, "driver": "gvd"}),
-                    ((S + TURNED,), {"lower": False, "eigvals_only": True})],
-    "linalg.eigvalsh": [((S,), {}), ((S, A @ A.T + np.eye(3)), {"lower": False})],
+                    ((S + TURNED,), {"lower": False, "eigvals_only": True}), ((S,), {"subset_by_index": [1, 2]}),
+                    ((S, A @ A.T + np.eye(3)), {"subset_by_index": (0, 1)}), ((S,), {"subset_by_index": [1, 1], "driver": "evx"}),
+                    ((S,), {"subset_by_index": [1, 1], "eigvals_only": True})],
+    "linalg.eigvalsh": [((S,), {}), ((S, A @ A.T + np.eye(3)), {"lower": False}), ((S,), {"subset_by_index": [0, 1]})],
     "linalg.eig": [((A,), {}), ((TURNED,), {})],
     "linalg.eigvals": [((A,), {}), ((TURNED,), {})],
     "linalg.eigvalsh_tridiagonal": [((X, P[:3]), {})],
@@ -105,19 +107,21 @@ SAMPLES: dict[str, list[tuple[tuple, dict]]] = {
     **{f"linalg.{name}": [((0.4 * A[:2, :2],), {})] for name in ("logm", "cosm", "sinm", "tanm", "coshm", "sinhm", "tanhm")},
     "linalg.signm": [((TURNED[:2, :2],), {})],
     "linalg.sqrtm": [((S,), {})],
-    "stats.gmean": [((ROWS**2 + 0.1,), {}), ((X,), {"axis": None})],
-    "stats.hmean": [((ROWS**2 + 0.1,), {"axis": 1})],
-    "stats.sem": [((ROWS,), {}), ((ROWS,), {"axis": None, "ddof": 0})],
+    "stats.gmean": [((ROWS**2 + 0.1,), {}), ((X,), {"axis": None}), ((X,), {"weights": P}), ((0.7,), {}),
+                    ((ROWS**2 + 0.1,), {"axis": (0, 1), "keepdims": True})],
+    "stats.hmean": [((ROWS**2 + 0.1,), {"axis": 1}), ((ROWS**2 + 0.1,), {"axis": 1, "weights": ROWS**2, "keepdims": True})],
+    "stats.sem": [((ROWS,), {}), ((ROWS,), {"axis": None, "ddof": 0}), ((ROWS,), {"axis": (0, 1), "keepdims": True})],
     "stats.trim_mean": [((ROWS, 0.2), {"axis": 1}), ((ROWS, 0.1), {"axis": None})],
     "stats.moment": [((ROWS, 3), {"axis": 1}), ((X, 2), {"center": 0.4})],
     "stats.variation": [((ROWS + 2.0,), {"axis": 1, "ddof": 1})],
     "stats.gstd": [((X,), {})],
-    "stats.pmean": [((X, 3.0), {})],
+    "stats.pmean": [((X, 3.0), {}), ((X, -0.5), {"weights": P})],
     "stats.entropy": [((X,), {}), ((X, P[::-1]), {"base": 2.0})],
     "stats.pearsonr": [],  # of two results, tested below
     "stats.zscore": [((ROWS,), {}), ((ROWS,), {"axis": 1, "ddof": 1})],
-    "stats.skew": [((ROWS,), {"axis": 1})],
-    "stats.kurtosis": [((ROWS,), {"axis": 1}), ((ROWS,), {"fisher": False})],
+    "stats.skew": [((ROWS,), {"axis": 1}), ((ROWS,), {"bias": False, "keepdims": True}), ((ROWS[:2],), {"bias": False})],
+    "stats.kurtosis": [((ROWS,), {"axis": 1}), ((ROWS,), {"fisher": False}), ((ROWS,), {"axis": 1, "bias": False}),
+                       ((ROWS,), {"axis": None, "bias": False, "fisher": False})],
     "stats.multivariate_normal.logpdf": [((X[:3], P[:3], S), {}), ((X[:3], P[:3], S + A - A.T), {}), ((ROWS[:, :3], X[:3], S), {}),
                                          ((X[:3], P[:3]), {"cov": np.diag(P[:3])}), ((X, 0.3, 2.0), {}),
                                          ((X[:3], P[:3], S), {"allow_singular": True})],
@@ -190,11 +194,12 @@ def test_values_and_derivatives_are_those_of_scipy(name, k, args, kwargs):
 
 
 @pytest.mark.parametrize(
-    "name", ["special.logsumexp", "stats.norm.logpdf", "stats.gamma.logpdf", "linalg.solve", "integrate.trapezoid", "stats.skew"]
+    "name",
+    ["special.logsumexp", "stats.norm.logpdf", "stats.gamma.logpdf", "linalg.solve", "integrate.trapezoid", "stats.skew", "stats.sem"],
 )
 def test_they_compile(name):
     pytest.importorskip("llvmlite")
-    args, kwargs = SAMPLES[name][1 if name == "stats.skew" and len(SAMPLES[name]) > 1 else 0]
+    args, kwargs = SAMPLES[name][1 if name in ("stats.skew", "stats.sem") else 0]
     ours = looked_up(name, "dualad.scipy")
     loss = lambda x: np.sum(ours(x, *args[1:], **kwargs))
     np.testing.assert_allclose(dualad.jit(loss)(args[0]), loss(args[0]), rtol=1e-12)
@@ -309,7 +314,10 @@ def test_what_has_no_derivative_is_refused_by_name():
     cases = [
         (lambda x: stats.gamma.cdf(1.0, x), "scipy.stats.gamma.cdf has no derivative .* argument 'a'"),
         (lambda x: stats.norm.logpdf(x, sigma=2.0), r"scipy.stats.norm.logpdf\(x, loc=0.0, scale=1.0\)"),
-        (lambda x: stats.skew(x, bias=False), "scipy.stats.skew has no derivative with these arguments"),
+        (lambda x: stats.skew(x, nan_policy="omit"), "scipy.stats.skew has no derivative with these arguments"),
+        (lambda x: linalg.expm(x[0, 0]), r"a function of matrices has no derivative of a number: give a matrix of shape \(1, 1\)"),
+        (lambda x: linalg.sqrtm(x[0, 0]), "a function of matrices has no derivative of a number"),
+        (lambda x: linalg.lu_factor(x[0, 0]), r"of a square matrix, not of shape \(\)"),
         (lambda x: linalg.solve(x, B, assume_a="banded"), "banded"),  # a ValueError of SciPy 1.13, which does not know it
     ]
     check_refused(A, cases)
