@@ -1,4 +1,4 @@
-"""``scipy.stats``: distributions by their log densities, and statistics of samples.
+"""``scipy.stats``: distributions by their log densities (`samples` has the statistics of samples).
 
 A distribution is a row of `CONTINUOUS` or `DISCRETE`: its log density (or mass) in NumPy's functions and SciPy's ufuncs, of the
 standard form. The derivatives of its other methods follow: that of a distribution function by x is the density. By a shape it is in
@@ -10,9 +10,8 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterable
-from functools import wraps
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import special as sp
@@ -22,10 +21,11 @@ from ..calling import filled
 from ..constants import stopped
 from ..cotangents import FLOAT
 from ..decompositions import triangle
-from ..kinds import any_traced, constant, ndim_of, shape_of
+from ..kinds import any_traced, constant
 from ..primitives import all_finite
 from ..shapes import as_array
 from .entering import by_body, by_partials, named, shortened
+from .samples import STATISTICS
 
 __all__ = ["FUNCTIONS"]
 
@@ -375,133 +375,5 @@ VECTORS = {
 VECTORS["multivariate_normal"].entropy = by_body(
     lambda *args, **kwargs: stats.multivariate_normal.entropy(*args, **kwargs), normal_entropy, "scipy.stats.multivariate_normal.entropy"
 )
-
-
-# --- of samples -------------------------------------------------------------------------------------------------------------------
-
-
-def centred(a, axis):
-    return a - np.mean(a, axis=axis, keepdims=True)
-
-
-def moment_ratio(a, axis, order):
-    """Return a central moment by the same power of the standard deviation."""
-    rest = centred(a, axis)
-    return np.mean(rest**order, axis=axis) / np.mean(rest**2, axis=axis) ** (0.5 * order)
-
-
-def trim_mean(a, proportiontocut, axis=0):
-    """Return the mean of what is neither among the smallest nor the largest."""
-    a, axis = (np.reshape(a, (-1,)), 0) if axis is None else (a, axis)
-    size = shape_of(a)[axis]
-    cut = int(proportiontocut * size)
-    return np.mean(np.moveaxis(np.sort(a, axis=axis), axis, 0)[cut : size - cut], axis=0)
-
-
-def moment(a, order=1, axis=0, *, center=None):
-    rest = centred(a, axis) if center is None else a - center
-    return np.mean(rest**order, axis=axis)
-
-
-def entropy(pk, qk=None, base=None, axis=0):
-    pk = pk / np.sum(pk, axis=axis, keepdims=True)
-    terms = sp.entr(pk) if qk is None else sp.rel_entr(pk, qk / np.sum(qk, axis=axis, keepdims=True))
-    total = np.sum(terms, axis=axis)
-    return total if base is None else total / np.log(base)
-
-
-class Correlation(NamedTuple):
-    """What SciPy's functions of correlations return."""
-
-    statistic: Any
-    pvalue: Any
-
-
-def pearsonr(x, y, *, axis=0):
-    """The probability is that of a beta distribution on (-1, 1)."""
-    size = shape_of(x)[axis]
-    x, y = (part / np.sqrt(np.sum(part * part, axis=axis, keepdims=True)) for part in (centred(x, axis), centred(y, axis)))
-    r = np.sum(x * y, axis=axis)
-    half = 0.5 * size - 1.0
-    return Correlation(r, 2.0 * sp.betainc(half, half, 0.5 * (1.0 - np.abs(r))))
-
-
-def power_mean(a, p, axis, weights):
-    return np.average(a**p, axis=axis, weights=weights) ** (1.0 / p)
-
-
-def skew(a, axis=0, bias=True):
-    n, ratio = count(a, axis), moment_ratio(a, axis, 3)
-    return ratio if bias or n < 3 else ratio * (np.sqrt(n * (n - 1.0)) / (n - 2.0))
-
-
-def kurtosis(a, axis=0, fisher=True, bias=True):
-    n, ratio = count(a, axis), moment_ratio(a, axis, 4)
-    if not bias and n > 3:
-        ratio = ((n * n - 1.0) * ratio - 3.0 * (n - 1.0) ** 2) / ((n - 2.0) * (n - 3.0)) + 3.0
-    return ratio - (3.0 if fisher else 0.0)
-
-
-def count(a, axis):
-    """Return how many numbers a statistic along some axes is of."""
-    shape = shape_of(a)
-    return math.prod(shape if axis is None else (shape[k] for k in np.atleast_1d(axis)))
-
-
-def statistic(body):
-    """Return a statistic of numbers, too, and with `keepdims=`."""
-    signature = inspect.signature(body)
-    sample = next(iter(signature.parameters))
-
-    def of_sample(*args, keepdims=False, **kwargs):
-        given = filled(body.__name__, signature, args, kwargs).arguments
-        a = given[sample] = np.atleast_1d(given[sample])
-        made, axis = body(**given), given["axis"]
-        return np.expand_dims(made, tuple(range(ndim_of(a))) if axis is None else axis) if keepdims else made
-
-    keepdims = inspect.Parameter("keepdims", inspect.Parameter.KEYWORD_ONLY, default=False)
-    of_sample.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*signature.parameters.values(), keepdims]
-    )
-    return of_sample
-
-
-BODIES: dict[str, Callable] = {
-    "trim_mean": trim_mean,
-    "moment": moment,
-    "variation": lambda a, axis=0, *, ddof=0: np.std(a, axis=axis, ddof=ddof) / np.mean(a, axis=axis),
-    "gstd": lambda a, axis=0, ddof=1: np.exp(np.std(np.log(a), axis=axis, ddof=ddof)),
-    "pmean": lambda a, p, *, axis=0, weights=None: power_mean(a, p, axis, weights),
-    "entropy": entropy,
-    "gmean": lambda a, axis=0, *, weights=None: np.exp(np.average(np.log(a), axis=axis, weights=weights)),
-    "hmean": lambda a, axis=0, *, weights=None: power_mean(a, -1.0, axis, weights),
-    "sem": lambda a, axis=0, ddof=1: np.std(a, axis=axis, ddof=ddof) / np.sqrt(count(a, axis)),
-    "skew": skew,
-    "kurtosis": kurtosis,
-}
-STATISTICS = {name: by_body(getattr(stats, name), statistic(body), f"scipy.stats.{name}") for name, body in BODIES.items()}
-STATISTICS["zscore"] = by_body(
-    stats.zscore,
-    lambda a, axis=0, ddof=0: centred(a, axis) / np.std(a, axis=axis, ddof=ddof, keepdims=True),
-    "scipy.stats.zscore",
-)
-
-
-def correlated(*args, **kwargs):
-    """Return SciPy's result without its methods, which compute with plain samples."""
-    made = stats.pearsonr(*args, **kwargs)
-    return Correlation(made.statistic, made.pvalue)
-
-
-correlated.__signature__ = inspect.signature(stats.pearsonr)  # type: ignore[attr-defined]
-of_traced = by_body(correlated, pearsonr, "scipy.stats.pearsonr")
-
-
-@wraps(stats.pearsonr)
-def pearson(x, y, **kwargs):
-    return (of_traced if any_traced((x, y)) else stats.pearsonr)(x, y, **kwargs)
-
-
-STATISTICS["pearsonr"] = pearson
 
 FUNCTIONS: dict[str, Any] = DISTRIBUTIONS | VECTORS | STATISTICS

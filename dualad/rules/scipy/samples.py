@@ -1,0 +1,144 @@
+"""``scipy.stats``: statistics of samples."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import special as sp
+from scipy import stats
+
+from ..calling import filled
+from ..kinds import any_traced, ndim_of, shape_of
+from .entering import by_body
+
+__all__ = ["STATISTICS"]
+
+
+def centred(a, axis):
+    return a - np.mean(a, axis=axis, keepdims=True)
+
+
+def moment_ratio(a, axis, order):
+    """Return a central moment by the same power of the standard deviation."""
+    rest = centred(a, axis)
+    return np.mean(rest**order, axis=axis) / np.mean(rest**2, axis=axis) ** (0.5 * order)
+
+
+def trim_mean(a, proportiontocut, axis=0):
+    """Return the mean of what is neither among the smallest nor the largest."""
+    a, axis = (np.reshape(a, (-1,)), 0) if axis is None else (a, axis)
+    size = shape_of(a)[axis]
+    cut = int(proportiontocut * size)
+    return np.mean(np.moveaxis(np.sort(a, axis=axis), axis, 0)[cut : size - cut], axis=0)
+
+
+def moment(a, order=1, axis=0, *, center=None):
+    rest = centred(a, axis) if center is None else a - center
+    return np.mean(rest**order, axis=axis)
+
+
+def entropy(pk, qk=None, base=None, axis=0):
+    pk = pk / np.sum(pk, axis=axis, keepdims=True)
+    terms = sp.entr(pk) if qk is None else sp.rel_entr(pk, qk / np.sum(qk, axis=axis, keepdims=True))
+    total = np.sum(terms, axis=axis)
+    return total if base is None else total / np.log(base)
+
+
+class Correlation(NamedTuple):
+    """What SciPy's functions of correlations return."""
+
+    statistic: Any
+    pvalue: Any
+
+
+def pearsonr(x, y, *, axis=0):
+    """The probability is that of a beta distribution on (-1, 1)."""
+    size = shape_of(x)[axis]
+    x, y = (part / np.sqrt(np.sum(part * part, axis=axis, keepdims=True)) for part in (centred(x, axis), centred(y, axis)))
+    r = np.sum(x * y, axis=axis)
+    half = 0.5 * size - 1.0
+    return Correlation(r, 2.0 * sp.betainc(half, half, 0.5 * (1.0 - np.abs(r))))
+
+
+def power_mean(a, p, axis, weights):
+    return np.average(a**p, axis=axis, weights=weights) ** (1.0 / p)
+
+
+def skew(a, axis=0, bias=True):
+    n, ratio = count(a, axis), moment_ratio(a, axis, 3)
+    return ratio if bias or n < 3 else ratio * (np.sqrt(n * (n - 1.0)) / (n - 2.0))
+
+
+def kurtosis(a, axis=0, fisher=True, bias=True):
+    n, ratio = count(a, axis), moment_ratio(a, axis, 4)
+    if not bias and n > 3:
+        ratio = ((n * n - 1.0) * ratio - 3.0 * (n - 1.0) ** 2) / ((n - 2.0) * (n - 3.0)) + 3.0
+    return ratio - (3.0 if fisher else 0.0)
+
+
+def count(a, axis):
+    """Return how many numbers a statistic along some axes is of."""
+    shape = shape_of(a)
+    return math.prod(shape if axis is None else (shape[k] for k in np.atleast_1d(axis)))
+
+
+def statistic(body):
+    """Return a statistic of numbers, too, and with `keepdims=`."""
+    signature = inspect.signature(body)
+    sample = next(iter(signature.parameters))
+
+    def of_sample(*args, keepdims=False, **kwargs):
+        given = filled(body.__name__, signature, args, kwargs).arguments
+        a = given[sample] = np.atleast_1d(given[sample])
+        made, axis = body(**given), given["axis"]
+        return np.expand_dims(made, tuple(range(ndim_of(a))) if axis is None else axis) if keepdims else made
+
+    keepdims = inspect.Parameter("keepdims", inspect.Parameter.KEYWORD_ONLY, default=False)
+    of_sample.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*signature.parameters.values(), keepdims]
+    )
+    return of_sample
+
+
+BODIES: dict[str, Callable] = {
+    "trim_mean": trim_mean,
+    "moment": moment,
+    "variation": lambda a, axis=0, *, ddof=0: np.std(a, axis=axis, ddof=ddof) / np.mean(a, axis=axis),
+    "gstd": lambda a, axis=0, ddof=1: np.exp(np.std(np.log(a), axis=axis, ddof=ddof)),
+    "pmean": lambda a, p, *, axis=0, weights=None: power_mean(a, p, axis, weights),
+    "entropy": entropy,
+    "gmean": lambda a, axis=0, *, weights=None: np.exp(np.average(np.log(a), axis=axis, weights=weights)),
+    "hmean": lambda a, axis=0, *, weights=None: power_mean(a, -1.0, axis, weights),
+    "sem": lambda a, axis=0, ddof=1: np.std(a, axis=axis, ddof=ddof) / np.sqrt(count(a, axis)),
+    "skew": skew,
+    "kurtosis": kurtosis,
+}
+STATISTICS = {name: by_body(getattr(stats, name), statistic(body), f"scipy.stats.{name}") for name, body in BODIES.items()}
+STATISTICS["zscore"] = by_body(
+    stats.zscore,
+    lambda a, axis=0, ddof=0: centred(a, axis) / np.std(a, axis=axis, ddof=ddof, keepdims=True),
+    "scipy.stats.zscore",
+)
+
+
+def correlated(*args, **kwargs):
+    """Return SciPy's result without its methods, which compute with plain samples."""
+    made = stats.pearsonr(*args, **kwargs)
+    return Correlation(made.statistic, made.pvalue)
+
+
+correlated.__signature__ = inspect.signature(stats.pearsonr)  # type: ignore[attr-defined]
+of_traced = by_body(correlated, pearsonr, "scipy.stats.pearsonr")
+
+
+@wraps(stats.pearsonr)
+def pearson(x, y, **kwargs):
+    return (of_traced if any_traced((x, y)) else stats.pearsonr)(x, y, **kwargs)
+
+
+STATISTICS["pearsonr"] = pearson
