@@ -18,7 +18,7 @@ from .buffers import Buffer, as_array, as_buffer, is_traced, lifted_to, owner_of
 from .conversions import lift, mapped, refuse_stale
 from .levels import FILLED, LIVE, Handle
 
-__all__ = ["BUILTINS", "DOORS", "NUMBERS", "strided", "vectorize"]
+__all__ = ["BUILTINS", "DOORS", "NUMBERS", "arrayed", "strided", "vectorize"]
 
 
 def converted(x: Any, dtype: Any = None) -> Any:
@@ -46,6 +46,14 @@ def fresh(x: Any, numpys: Callable[..., Any]) -> Any:
     return x
 
 
+def converts_itself(x: Any, method: str) -> Any:
+    """Return the traced value that an object gives where it is asked for an array or a number; call where NumPy or Python raised."""
+    made = getattr(type(x), method)(x) if hasattr(type(x), method) else None
+    if not is_traced(made):
+        raise
+    return made
+
+
 def door(numpys: Callable[..., Any], made: Callable[[Any], Any] = lambda x: x) -> Callable[..., Any]:
     """Return what stands for a function that makes an array of its first argument: of a traced one, what is `made` of it."""
 
@@ -59,10 +67,24 @@ def door(numpys: Callable[..., Any], made: Callable[[Any], Any] = lambda x: x) -
         if is_traced(a):
             x = made(converted(a, dtype))
             return x.copy("K") if (copy or whole) and is_shown(a, x) else x
-        x = fresh(numpys(a, dtype, *args, **kwargs if copy is None else {"copy": copy, **kwargs}), numpys)
+        options = kwargs if copy is None else {"copy": copy, **kwargs}
+        try:
+            x = fresh(numpys(a, dtype, *args, **options), numpys)
+        except ValueError:
+            return opened(converts_itself(a, "__array__"), dtype, *args, **options)
         return as_buffer(x, a) if type(a) is Buffer else as_buffer(x) if LIVE and type(a) in (list, tuple) else x
 
     return opened
+
+
+def arrayed(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what stands for a function that refuses lists, and arrays of objects, that hold traced numbers: it is given arrays."""
+
+    @wraps(fn)
+    def given(*args: Any, **kwargs: Any) -> Any:
+        return fn(*(converted(x) if type(x) in (list, tuple, np.ndarray) and is_traced(x) else x for x in args), **kwargs)
+
+    return given
 
 
 def maker(numpys: Callable[..., Any]) -> Callable[..., Any]:
@@ -112,7 +134,7 @@ def strided(x: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def nditer(op: Any, *args: Any, **kwargs: Any) -> Any:
-    if is_traced(op):
+    if is_traced(op) and type(op) is not np.ndarray:  # one of objects holds the traced numbers themselves
         raise TypeError("numpy.nditer has no derivative: write a loop over np.ndindex(x.shape), or functions of whole arrays")
     return np.nditer(op, *args, **kwargs)
 
@@ -134,7 +156,12 @@ class NumberType(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if not is_traced((args, kwargs)):
-            return cls.of(*args, **kwargs)
+            try:
+                return cls.of(*args, **kwargs)
+            except TypeError:
+                if len(args) != 1:
+                    raise
+                return cls(converts_itself(args[0], "__float__"))
         if cls.of is complex:
             parts = dict(zip(("real", "imag"), args, strict=False), **kwargs)
             if "imag" in parts:
@@ -203,6 +230,7 @@ DOORS: list[Any] = [
     array,
     full,
     full_like,
+    arrayed(np.interp),
     ndenumerate,
     nditer,
     vectorize,

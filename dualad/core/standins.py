@@ -14,9 +14,9 @@ import numpy as np
 from ..rules import python_math
 from ..support.forks import cached_property
 from .conversions import ROWS_OF_SCIPY
-from .doors import BUILTINS, DOORS, NUMBERS, strided, vectorize
+from .doors import BUILTINS, DOORS, NUMBERS, arrayed, strided, vectorize
 
-__all__ = ["ARRAY_API", "BUILTINS", "Instead", "before_numba", "look_up", "stand_in"]
+__all__ = ["ARRAY_API", "BUILTINS", "Instead", "before_numba", "look_up", "stand_in", "ufunc_of"]
 
 
 class StandIn(ModuleType):
@@ -91,7 +91,10 @@ def ours_of(package: str) -> dict[str, Any]:
         return {door.__name__: door for door in DOORS} | {kind.__name__: kind for kind in NUMBERS if issubclass(kind.of, np.generic)}
     if package == "numpy.lib.stride_tricks":
         return {"as_strided": strided}
-    return import_module(f"dualad.{package}").FUNCTIONS
+    if package == "numpy.linalg":
+        return {name: arrayed(fn) for name in np.linalg.__all__ if not isinstance(fn := getattr(np.linalg, name), type)}
+    rows = import_module(f"dualad.{package}").FUNCTIONS
+    return {name: arrayed(ufunc) for name, fn in vars(sys.modules[package]).items() if (ufunc := ufunc_of(fn))} | rows
 
 
 ARRAY_API = ArrayAPI()
@@ -102,7 +105,7 @@ INSTEAD: dict[int, tuple[Any, Any]] = {}
 
 def look_up() -> None:
     """Enter the stand-ins of modules that were imported since."""
-    for package in ("math", "cmath", "numpy", "numpy.lib.stride_tricks", *ROWS_OF_SCIPY):
+    for package in ("math", "cmath", "numpy", "numpy.lib.stride_tricks", "numpy.linalg", *ROWS_OF_SCIPY):
         if package in sys.modules and package not in ENTERED:
             ENTERED.add(package)
             for name, ours in ours_of(package).items():
@@ -126,6 +129,13 @@ def before_numba(value: Any) -> Any:
     return getattr(value, "py_func", None) or getattr(getattr(value, "_dispatcher", None), "py_func", None)
 
 
+def ufunc_of(fn: Any) -> np.ufunc | None:
+    """Return a ufunc, of SciPy's functions for all arrays that there are where SCIPY_ARRAY_API is set, too; None for anything else."""
+    if type(fn) is FunctionType:
+        fn = getattr(fn, "__wrapped__", None)
+    return fn if isinstance(fn, np.ufunc) else None
+
+
 def of_elements(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of numbers as one of arrays, too."""
     loop = vectorize(function)
@@ -145,8 +155,6 @@ def stand_in(value: Any) -> Any:
     if issubclass(kind, ModuleType):
         root = value.__name__.partition(".")[0]
         return stand_in_of(value) if kind is not StandIn and root in ("math", "cmath", "numpy", "scipy") else value
-    if kind is FunctionType and isinstance(ufunc := getattr(value, "__wrapped__", None), np.ufunc):
-        return ufunc  # scipy.special's own, where SCIPY_ARRAY_API is set
     if kind is partial:
         fn = stand_in(value.func)
         return value if fn is value.func else partial(fn, *value.args, **value.keywords)

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-import numpy as np
-
-from ..core.standins import Instead, stand_in
+from ..core.standins import Instead, ufunc_of
 from ..rules.kinds import ROWS
 from ..rules.late import late_row
 
@@ -42,9 +40,9 @@ def namespace(module: str, home: str | None = None) -> tuple[Callable[[str], Any
         if attribute in rows.FUNCTIONS:
             ours = rows.FUNCTIONS[attribute]
             return ours if callable(ours) else Instead(ours, getattr(scipys, attribute))
-        found = stand_in(getattr(scipys, attribute, None))
-        if isinstance(found, np.ufunc) and has_row(found):
-            return found
+        found = getattr(scipys, attribute, None)
+        if (ufunc := ufunc_of(found)) is not None and has_row(ufunc):
+            return ufunc
         if found is None or attribute.startswith("_"):
             raise AttributeError(f"module 'scipy.{name}' has no attribute {attribute!r}")
         raise AttributeError(
@@ -52,7 +50,7 @@ def namespace(module: str, home: str | None = None) -> tuple[Callable[[str], Any
             f"(dualad.primitive), or differentiate the equation that it solves (dualad.implicit)"
         )
 
-    things = {key: stand_in(thing) for key, thing in vars(scipys).items()}
-    ufuncs = (key for key, thing in things.items() if isinstance(thing, np.ufunc) and thing.__name__ == key and has_row(thing))
+    things = {key: ufunc_of(thing) for key, thing in vars(scipys).items()}
+    ufuncs = (key for key, ufunc in things.items() if ufunc is not None and ufunc.__name__ == key and has_row(ufunc))
     public = sorted({*rows.FUNCTIONS, *ufuncs})
     return lookup, lambda: public, public

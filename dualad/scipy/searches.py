@@ -132,6 +132,17 @@ def least_squares(f: Callable, given: dict) -> Problem:
     return Problem(gradient(cost), cost, residuals)
 
 
+def leastsq(f: Callable, given: dict) -> Problem:
+    fitted = least_squares(f, {})
+    residuals: Any = fitted.residuals
+
+    def covariance(p: Any) -> Any:
+        slope: Any = jacobian(residuals)(p)
+        return np.linalg.inv(slope.T @ slope)
+
+    return Problem(fitted.equation, None, residuals, covariance if given.get("full_output") else None)
+
+
 def curve_fit(f: Callable, given: dict) -> Problem:
     options = given.get("kwargs", {})
     for name, plain in {"loss": options.get("loss", "linear") == "linear", "nan_policy": given.get("nan_policy") is None}.items():
@@ -255,7 +266,7 @@ class Run:
         told(result, self.title)
         if isinstance(result, so.RootResults):
             return result.root
-        if isinstance(result, tuple) and (len(result) > 2 or "curve_fit" not in self.title):
+        if isinstance(result, tuple) and (len(result) > 2 or self.title.rpartition(".")[2] not in ("curve_fit", "leastsq")):
             raise TypeError(f"{self.title}: with full_output= it cannot be compiled: leave it out")
         return result.x if isinstance(result, so.OptimizeResult) else result
 
@@ -328,6 +339,7 @@ FUNCTIONS: dict[str, Callable] = {
         "differential_evolution", "dual_annealing",
     )},
     "least_squares": entered("least_squares", least_squares),
+    "leastsq":       entered("leastsq", leastsq),
     "curve_fit":     entered("curve_fit", curve_fit),
     "rosen":         by_body(so.rosen, rosen, "scipy.optimize.rosen"),
 }

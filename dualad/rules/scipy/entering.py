@@ -15,7 +15,7 @@ from ..kinds import Differentiable, Elementwise, any_traced, composite, elementw
 from ..memory import copied
 from ..shapes import as_array
 
-__all__ = ["by_body", "by_partials", "named", "settled", "shortened"]
+__all__ = ["by_body", "by_partials", "named", "of_arrays", "settled", "shortened"]
 
 
 OBJECT = np.dtype(object)
@@ -26,11 +26,10 @@ def named(fn: Callable, name: str) -> Callable:
 
     @wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        for arg in args:
-            if type(arg) is np.ndarray and arg.dtype is OBJECT:
-                packed = [as_array(x) if type(x) is np.ndarray and x.dtype is OBJECT else x for x in args]
-                if any(map(any_traced, packed)):
-                    return dispatching(*packed, **kwargs)
+        if any(type(arg) is np.ndarray and arg.dtype is OBJECT for arg in args):
+            packed = tuple(map(of_list, args))
+            if any(map(any_traced, packed)):
+                return dispatching(*packed, **kwargs)
         return fn(*args, **kwargs)
 
     dispatching = primitive(call)
@@ -73,8 +72,21 @@ def by_body(fn: Callable, body: Callable, name: str, rules: tuple | None = None,
 
 
 def of_list(x: Any) -> Any:
-    """Return a list of traced numbers as an array, and anything else as it is."""
+    """Return a list, or an array of objects, that holds traced numbers as an array, and anything else as it is."""
+    if type(x) is np.ndarray and x.dtype is OBJECT:
+        packed = as_array(x)
+        return packed if any_traced(packed) else x
     return as_array(x) if type(x) is list and any_traced(x) else x
+
+
+def of_arrays(fn: Callable) -> Callable:
+    """Return a function of SciPy's that is made of ufuncs, whose arguments may be lists of traced numbers."""
+
+    @wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return fn(*map(of_list, args), **kwargs)
+
+    return call
 
 
 def fitting(row: Differentiable, fits: Callable) -> Callable[[tuple, dict[str, Any]], Differentiable | None]:

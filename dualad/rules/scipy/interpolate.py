@@ -279,7 +279,23 @@ def splev_body(x, tck, der=0, ext=0):
     return np.where(outside, 0.0, made) if ext in (1, "zeros") else made
 
 
+def splrep_body(x, y, k=3, s=None):
+    """SciPy chooses the knots by the places alone, where it does not smooth."""
+    if s:
+        raise NotImplementedError(
+            f"scipy.interpolate.splrep has no derivative with s={s!r}, which makes the knots depend on the values: use s=0"
+        )
+    if any_traced(x):
+        raise TypeError(
+            "scipy.interpolate.splrep has no derivative with respect to its argument 'x': pass a plain value there (dualad.primal)"
+        )
+    x = np.asarray(x, float)
+    t = si.splrep(x, np.zeros(len(x)), k=k, s=0)[0]
+    return t, np.concatenate([splines.b_spline_coefficients(x, y, t, k, None), np.zeros(k + 1)]), k
+
+
 FUNCTIONS["splev"] = fix(si.splev, "splev", splev_body)
+FUNCTIONS["splrep"] = fix(si.splrep, "splrep", splrep_body)
 univariate = fix(
     lambda x, made, nu, ext: made(x, nu, ext),
     "UnivariateSpline",

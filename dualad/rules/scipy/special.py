@@ -13,7 +13,7 @@ from scipy import special as sp
 from ..constants import stopped
 from ..cotangents import FLOAT, restore_axes
 from ..primitives import all_finite
-from .entering import by_body, by_partials, shortened
+from .entering import by_body, by_partials, of_arrays, shortened
 
 __all__ = ["FUNCTIONS"]
 
@@ -128,4 +128,4 @@ def spherical(name: str, sign: float) -> Callable:
 FUNCTIONS |= {f"spherical_{kind}": spherical(f"spherical_{kind}", 1.0 if kind[0] in "jy" else -1.0) for kind in ("jn", "yn", "in", "kn")}
 #: what SciPy writes with ufuncs that have rows
 OF_UFUNCS = ("lambertw", "zeta", "sinc", "softplus", "jvp", "yvp", "ivp", "kvp", "h1vp", "h2vp")
-FUNCTIONS |= {name: getattr(sp, name) for name in OF_UFUNCS if hasattr(sp, name)}
+FUNCTIONS |= {name: of_arrays(getattr(sp, name)) for name in OF_UFUNCS if hasattr(sp, name)}

@@ -33,6 +33,16 @@ PLAIN = math.floor
 
 def door(x): return np.sum(np.asarray(x, float) ** 2)
 def imported(x): return np.sum(asarray(x) ** 2)
+def of_objects(x):
+    found = [part.item() ** 2 for part in np.nditer(np.array([x[0], x[1]], dtype=object), flags=["refs_ok"])]
+    return found[0] * np.interp(0.3, [0.0, 1.0], [x[1], x[2]]) + np.sum(np.linalg.inv([[x[0], 1.0], [0.2, 3.0]]))
+
+class Reading:
+    def __init__(self, x): self.x = x
+    def __float__(self): return float(self.x[0] * 2.0)
+    def __array__(self, dtype=None, copy=None): return self.x
+
+def converts_itself(x): return float(Reading(x)) * np.sum(np.asarray(Reading(x)) ** 2)
 def deep(x): return numpy.linalg.norm(numpy.array([x[0], 2.0 * x[1]]))
 def listed(x): return np.sum(array([[x[0], 1.0], [x[1], x[2]]]) ** 3)
 def copied(x):
@@ -102,9 +112,9 @@ def looped(x):
 vectorized = np.vectorize(math.sin)
 """
 FUNCTIONS = [
-    "by_default", "by_keywords", "checked", "complex_math", "contiguous", "copied", "deep", "door", "dtypes", "filled", "imported",
-    "is_a_number", "listed", "looped", "masked", "mathematical", "mathematical_too", "methodical", "partially", "pythonic",
-    "through_a_closure", "typed",
+    "by_default", "by_keywords", "checked", "complex_math", "contiguous", "converts_itself", "copied", "deep", "door", "dtypes",
+    "filled", "imported", "is_a_number", "listed", "looped", "masked", "mathematical", "mathematical_too", "methodical", "of_objects",
+    "partially", "pythonic", "through_a_closure", "typed",
 ]  # fmt: skip
 X = np.array([0.3, -0.7, 1.1])
 
@@ -296,8 +306,11 @@ def test_scipy_is_reached_by_rows(code):
         "    return logsumexp(x) + stats.norm.logpdf(x[0], scale=2.0) + special.softmax(x)[1] + scipy.stats.norm(0.0, 1.0).mean()",
         vars(code),
     )
+    exec("def listed(x): return special.expit([x[0], 0.3])[0] * special.gammainc([1.5, 2.0], np.abs([x[1], x[2]]))[1]", vars(code))
     with dualad.adapt(code):
-        np.testing.assert_allclose(ck.grad(code.posterior)(X), differences(code.posterior, X), rtol=1e-6)
+        for f in (code.posterior, code.listed):
+            np.testing.assert_allclose(ck.grad(f)(X), differences(f, X), rtol=1e-6)
+            np.testing.assert_allclose(dualad.gradient(f)(X), differences(f, X), rtol=1e-6)
         exec("def refused(x): return stats.levy(scale=2.0).logpdf(x[0])", vars(code))
         with pytest.raises(TypeError, match=r"^scipy\.stats\.levy\.logpdf asks .*: give the call a rule of its own"):
             ck.grad(code.refused)(X)

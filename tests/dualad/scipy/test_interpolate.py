@@ -88,6 +88,8 @@ CALLS = {
        (lambda s: lambda c, x: s.splev(x, (T, c, 2), der=1, ext=3), C[0], AROUND),
               (lambda s: lambda c, x: s.splev(x, (T, c, 2), ext=3), C[0], AROUND),
        (lambda s: lambda c, x: s.splev(x, (T, c, 2), ext=1), C[0], AROUND)],
+    "splrep": [(lambda s, k=k: lambda y, x: s.splev(x, s.splrep(KNOTS, y, k=k)), Y, AROUND) for k in (3, 1, 2, 4, 5)]
+    + [(lambda s: lambda y, x: s.BSpline(*s.splrep(KNOTS, y, s=0))(x), Y, INSIDE)],
     "UnivariateSpline": [(lambda s: lambda x: s.UnivariateSpline(KNOTS, Y, s=0.5)(x), AROUND),
        (lambda s: lambda x: s.UnivariateSpline(KNOTS, Y, ext=1)(x, 1), AROUND)],
     "InterpolatedUnivariateSpline": [(lambda s: lambda x: s.InterpolatedUnivariateSpline(KNOTS, Y, k=2)(x), AROUND)],
@@ -136,6 +138,9 @@ def test_what_has_no_derivative_is_refused_by_name():
             "interpolate.CubicSpline.roots of traced values has no derivative",
         ),
         (lambda s: FUNCTIONS["RegularGridInterpolator"]((KNOTS,), s * Y, "cubic")([1.0]), "method='cubic' .*: use 'linear' or 'nearest'"),
+        (lambda s: FUNCTIONS["splrep"](KNOTS, s * Y, s=0.3)[1], "splrep has no derivative with s=0.3, .*: use s=0"),
+        (lambda s: FUNCTIONS["splrep"](s * KNOTS, Y)[1], "splrep has no derivative with respect to its argument 'x'"),
+        (lambda s: FUNCTIONS["splrep"](KNOTS, s * Y, per=1)[1], "splrep has no derivative with these arguments"),
         (lambda s: FUNCTIONS["PPoly"](C, KNOTS, "periodic").integrate(0.0, s), "periodic: integrate within one period"),
     ]
     check_refused(2.0, cases)

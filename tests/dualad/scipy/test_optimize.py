@@ -79,7 +79,7 @@ def bound(f, a):
 
 @pytest.mark.filterwarnings("ignore:.*(precision loss|did not converge|Maximum)")
 def test_solutions_and_their_derivatives():
-    assert set(SEARCHES) | {"curve_fit", "rosen"} == set(FUNCTIONS)
+    assert set(SEARCHES) | {"curve_fit", "leastsq", "rosen"} == set(FUNCTIONS)
     for name, calls in SEARCHES.items():
         for rest, kwargs, f, (x, slope, bend) in calls:
             ours, scipys = getattr(do, name), getattr(so, name)
@@ -132,6 +132,24 @@ def test_curve_fit_by_its_data(options):
     np.testing.assert_allclose(back @ h, WEIGHTS @ slope[:2], rtol=1e-9)
     by_positions = dualad.jvp(lambda t: do.curve_fit(decay, t, NOISY, **tight)[0], (T,), (h,))[1]
     np.testing.assert_allclose(by_positions, 0.5 * (both(so.curve_fit, NOISY, T + h) - both(so.curve_fit, NOISY, T - h))[:2], rtol=1e-4)
+
+
+def test_leastsq_by_its_data():
+    def fit(y, module=do, **kwargs):
+        return module.leastsq(lambda p: decay(T, *p) - y, [1.0, 0.5], ftol=1e-14, xtol=1e-14, **kwargs)
+
+    h = 1e-4 * np.cos(T)
+    assert dualad.jvp(lambda y: fit(y)[0], (NOISY,), (h,))[0].tobytes() == fit(NOISY, so)[0].tobytes()
+    for pick, options in ((lambda out: out[0], {}), (lambda out: out[1], {"full_output": True})):
+        number = lambda y, module=do, pick=pick, options=options: np.sum(np.cos(pick(fit(y, module, **options))))
+        step = 0.5 * (number(NOISY + h, so) - number(NOISY - h, so))
+        np.testing.assert_allclose(dualad.jvp(number, (NOISY,), (h,))[1], step, rtol=1e-4)
+        np.testing.assert_allclose(grad(number)(NOISY) @ h, step, rtol=1e-4)
+    bent = dualad.jvp(grad(lambda y: fit(y)[0][1]), (NOISY,), (h,))[1]
+    differences = 0.5 * (grad(lambda y: fit(y)[0][1])(NOISY + h) - grad(lambda y: fit(y)[0][1])(NOISY - h))
+    np.testing.assert_allclose(bent, differences, rtol=1e-4, atol=1e-10)
+    pytest.importorskip("llvmlite")
+    np.testing.assert_allclose(dualad.jit(grad(lambda y: fit(y)[0][1]))(NOISY), grad(lambda y: fit(y)[0][1])(NOISY), rtol=1e-9)
 
 
 def test_results_are_scipys_objects():

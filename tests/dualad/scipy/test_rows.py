@@ -124,6 +124,7 @@ SAMPLES: dict[str, list[tuple[tuple, dict]]] = {
                        ((ROWS,), {"axis": None, "bias": False, "fisher": False})],
     "stats.multivariate_normal.logpdf": [((X[:3], P[:3], S), {}), ((X[:3], P[:3], S + A - A.T), {}), ((ROWS[:, :3], X[:3], S), {}),
                                          ((X[:3], P[:3]), {"cov": np.diag(P[:3])}), ((X, 0.3, 2.0), {}),
+                                         ((X[:1],), {"cov": S}), ((X[:1],), {"cov": S, "allow_singular": True}),
                                          ((X[:3], P[:3], S), {"allow_singular": True})],
     "stats.dirichlet.logpdf": [((np.array([0.2, 0.3, 0.5]), X[:3]), {}), ((np.array([0.2, 0.3]), X[:3]), {})],
     "stats.poisson.logpmf": [((np.array([0.0, 1.0, 4.0, 2.0]), X), {}), ((3, 1.5), {"loc": 1})],
