@@ -123,7 +123,8 @@ def forward_vjp(f, x):
 
 
 def forward_grad(f, x):
-    return forward_vjp(f, x)[0](1.0) if any(map(np.iscomplexobj, optree.tree_leaves(x))) else dualad.gradient(f)(x)
+    leaves = optree.tree_leaves(x)
+    return dualad.gradient(f)(x) if leaves and not any(map(np.iscomplexobj, leaves)) else forward_vjp(f, x)[0](1.0)
 
 
 def reverse_jvp(f, x):

@@ -54,7 +54,7 @@ BOUNDARIES: dict[str, Any] = {"wrap": "wrap", "symm": "symmetric"}
 
 
 def convolve2d(in1, in2, mode="full", boundary="fill", fillvalue=0):
-    if mode == "valid" or (boundary == "fill" and np.ndim(fillvalue) == 0 and fillvalue == 0):
+    if mode == "valid" or (boundary == "fill" and type(fillvalue) in (int, float) and fillvalue == 0):
         return convolve(in1, in2, mode)
     widths = [(m - 1, m - 1) for m in shape_of(in2)]
     padded = np.pad(in1, widths, constant_values=fillvalue) if boundary == "fill" else np.pad(in1, widths, mode=BOUNDARIES[boundary])
