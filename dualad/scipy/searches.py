@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any
 
@@ -132,15 +132,20 @@ def least_squares(f: Callable, given: dict) -> Problem:
     return Problem(gradient(cost), cost, residuals)
 
 
-def leastsq(f: Callable, given: dict) -> Problem:
-    fitted = least_squares(f, {})
-    residuals: Any = fitted.residuals
+def fitted(residuals: Callable, scaled: Any) -> Problem:
+    """Return the problem of a fit that tells its covariance, which may be scaled by what is left."""
 
     def covariance(p: Any) -> Any:
-        slope: Any = jacobian(residuals)(p)
-        return np.linalg.inv(slope.T @ slope)
+        slope, error = jacobian(residuals)(p), residuals(p)
+        scale = np.dot(error, error) / (np.size(error) - np.size(p)) if scaled else 1.0
+        return np.linalg.inv(slope.T @ slope) * scale
 
-    return Problem(fitted.equation, None, residuals, covariance if given.get("full_output") else None)
+    return Problem(least_squares(residuals, {}).equation, None, residuals, covariance)
+
+
+def leastsq(f: Callable, given: dict) -> Problem:
+    fit = fitted(lambda x: np.reshape(array(f(x)), (-1,)), False)
+    return fit if given.get("full_output") else replace(fit, covariance=None)
 
 
 def curve_fit(f: Callable, given: dict) -> Problem:
@@ -157,13 +162,7 @@ def curve_fit(f: Callable, given: dict) -> Problem:
             return error
         return error / sigma if np.ndim(sigma) < 2 or np.size(sigma) == 1 else np.linalg.solve(np.linalg.cholesky(sigma), error)
 
-    def covariance(p: Any) -> Any:
-        slope, error = jacobian(residuals)(p), residuals(p)
-        scale = 1.0 if given.get("absolute_sigma") else np.dot(error, error) / (np.size(error) - np.size(p))
-        return np.linalg.inv(slope.T @ slope) * scale
-
-    solved = least_squares(residuals, {})
-    return Problem(solved.equation, None, residuals, covariance)
+    return fitted(residuals, not given.get("absolute_sigma"))
 
 
 def free_of(low: Any, high: Any, x: Any) -> Callable:

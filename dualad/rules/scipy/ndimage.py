@@ -185,6 +185,12 @@ def windows(x, size, axis, mode, cval, origin):
     return np.stack([cut(padded, [(axis, k, shape_of(x)[axis])]) for k in range(size)])
 
 
+def sized(size, footprint, name):
+    if footprint is not None or size is None:
+        raise NotImplementedError(f"scipy.ndimage.{name} has no derivative with footprint=: give size=")
+    return size
+
+
 def extreme_filters(choose, name):
     """Return the bodies of a filter of extreme elements: along one axis, and along several."""
 
@@ -192,22 +198,16 @@ def extreme_filters(choose, name):
         return choose(windows(input, size, axis, mode, cval, origin), axis=0)
 
     def several(input, size=None, footprint=None, mode="reflect", cval=0.0, origin=0, *, axes=None):
-        if footprint is not None or size is None:
-            raise NotImplementedError(f"scipy.ndimage.{name} has no derivative with footprint=: give size=")
-        return along_axes(one, "size", "origin")(input, size, origin, mode=mode, cval=cval, axes=axes)
+        return along_axes(one, "size", "origin")(input, sized(size, footprint, name), origin, mode=mode, cval=cval, axes=axes)
 
     return one, several
 
 
-maximum_filter1d, maximum_filter = extreme_filters(np.max, "maximum_filter")
-minimum_filter1d, minimum_filter = extreme_filters(np.min, "minimum_filter")
-
-
 def median_filter(input, size=None, footprint=None, mode="reflect", cval=0.0, origin=0, *, axes=None):
-    if footprint is not None or size is None:
-        raise NotImplementedError("scipy.ndimage.median_filter has no derivative with footprint=: give size=")
     axes = listed(axes, ndim_of(input))
-    for axis, width, shift in zip(axes, for_each(size, len(axes)), for_each(origin, len(axes)), strict=True):
+    for axis, width, shift in zip(
+        axes, for_each(sized(size, footprint, "median_filter"), len(axes)), for_each(origin, len(axes)), strict=True
+    ):
         # the windows stand in front, so that axes are counted from the end
         input = windows(input, width, axis - len(axes), mode, cval, shift)
     whole_windows = np.reshape(input, (-1, *shape_of(input)[len(axes) :]))
@@ -350,9 +350,7 @@ BODIES: dict[str, Any] = {
 BODIES |= {
     "sobel": gradient_filter([1.0, 2.0, 1.0]),
     "prewitt": gradient_filter([1.0, 1.0, 1.0]),
-    "maximum_filter1d": maximum_filter1d,
-    "minimum_filter1d": minimum_filter1d,
-    "maximum_filter": maximum_filter,
-    "minimum_filter": minimum_filter,
 }
+for kind, choose in {"maximum": np.max, "minimum": np.min}.items():
+    BODIES[f"{kind}_filter1d"], BODIES[f"{kind}_filter"] = extreme_filters(choose, f"{kind}_filter")
 FUNCTIONS = {name: by_body(getattr(sn, name), body, f"scipy.ndimage.{name}") for name, body in BODIES.items()}

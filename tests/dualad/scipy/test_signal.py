@@ -23,7 +23,8 @@ CALLS = {
     "correlate": [((x, y, mode), {}) for mode in MODES for x, y in ((X, Y), (X, Z), (Z, Z[:2]), (M, N))] + [((Y, X, "valid"), {})],
     "fftconvolve": [((M, N), {"mode": mode}) for mode in MODES] + [((M, M[:, :2], "same"), {"axes": 1})],
     "oaconvolve": [((X, Y), {"mode": mode}) for mode in MODES] + [((M, M[:, :2], "full"), {"axes": [1]})],
-    "convolve2d": [((M, N, mode, edge), {}) for mode in MODES for edge in ("fill", "wrap", "symm")] + [((M, N, "same", "fill", fill), {}) for fill in (1.5, 0.0)],
+    "convolve2d": [((M, N, mode, edge), {}) for mode in MODES for edge in ("fill", "wrap", "symm")]
+    + [((M, N, "same", "fill", fill), {}) for fill in (1.5, 0.0)],
     "correlate2d": [((x, y, mode, edge), {}) for mode in MODES for edge in ("fill", "wrap", "symm") for x, y in ((M, K), (M, N))]
     + [((N, M, "same"), {})],
     "lfilter": [((B, A, X), {}), ((B, A[:2], M), {"axis": 0}), ((B, A, M, -1, M[:, :2]), {}), ((B[:2], A, X[:1], 0, Y[:2]), {}),
