@@ -204,10 +204,8 @@ def extreme_filters(choose, name):
 
 
 def median_filter(input, size=None, footprint=None, mode="reflect", cval=0.0, origin=0, *, axes=None):
-    axes = listed(axes, ndim_of(input))
-    for axis, width, shift in zip(
-        axes, for_each(sized(size, footprint, "median_filter"), len(axes)), for_each(origin, len(axes)), strict=True
-    ):
+    axes, size = listed(axes, ndim_of(input)), sized(size, footprint, "median_filter")
+    for axis, width, shift in zip(axes, for_each(size, len(axes)), for_each(origin, len(axes)), strict=True):
         # the windows stand in front, so that axes are counted from the end
         input = windows(input, width, axis - len(axes), mode, cval, shift)
     whole_windows = np.reshape(input, (-1, *shape_of(input)[len(axes) :]))
