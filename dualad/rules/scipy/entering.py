@@ -26,10 +26,11 @@ def named(fn: Callable, name: str) -> Callable:
 
     @wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if any(type(arg) is np.ndarray and arg.dtype is OBJECT for arg in args):
-            packed = tuple(map(of_list, args))
-            if any(map(any_traced, packed)):
-                return dispatching(*packed, **kwargs)
+        for arg in args:
+            if type(arg) is np.ndarray and arg.dtype is OBJECT:
+                packed = tuple(map(of_list, args))
+                if any(map(any_traced, packed)):
+                    return dispatching(*packed, **kwargs)
         return fn(*args, **kwargs)
 
     dispatching = primitive(call)

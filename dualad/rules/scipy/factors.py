@@ -142,12 +142,12 @@ def spectrum(subset, **call):
     """Return all eigenvalues and vectors, those of a subset with the signs that a call for the subset alone gives them."""
     w, v = sl.eigh(**call)
     if subset is not None:
-        v[..., chosen(subset)] = sl.eigh(**call, subset_by_index=subset)[1]
+        of_subset(v, subset)[...] = sl.eigh(**call, subset_by_index=subset)[1]
     return w, v
 
 
-def chosen(subset):
-    return slice(None) if subset is None else slice(subset[0], subset[1] + 1)
+def of_subset(x, subset):
+    return x if subset is None else x[..., subset[0] : subset[1] + 1]
 
 
 @primitive
@@ -186,7 +186,7 @@ def eigh_body(a, b=None, lower=True, eigvals_only=False, subset_by_index=None, d
         return eigvalsh_body(a, b, lower, subset_by_index)
     a, options = triangle(a, not lower), (lower, driver, subset_by_index)
     w, v = eigh_factors(a, *options) if b is None else pencil_factors(a, triangle(b, not lower), *options)
-    return w[..., chosen(subset_by_index)], v[..., chosen(subset_by_index)]
+    return of_subset(w, subset_by_index), of_subset(v, subset_by_index)
 
 
 def eigvalsh_body(a, b=None, lower=True, subset_by_index=None, driver=None):
@@ -194,7 +194,7 @@ def eigvalsh_body(a, b=None, lower=True, subset_by_index=None, driver=None):
     if b is not None:
         factor = np.linalg.cholesky(triangle(b, not lower))
         a = adjoint(np.linalg.solve(factor, adjoint(np.linalg.solve(factor, a))))
-    return np.linalg.eigvalsh(a)[..., chosen(subset_by_index)]
+    return of_subset(np.linalg.eigvalsh(a), subset_by_index)
 
 
 def lstsq_body(a, b, cond=None, lapack_driver=None):

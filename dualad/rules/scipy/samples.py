@@ -12,7 +12,6 @@ import numpy as np
 from scipy import special as sp
 from scipy import stats
 
-from ..calling import filled
 from ..kinds import any_traced, ndim_of, shape_of
 from .entering import by_body
 
@@ -65,8 +64,8 @@ def pearsonr(x, y, *, axis=0):
     return Correlation(r, 2.0 * sp.betainc(half, half, 0.5 * (1.0 - np.abs(r))))
 
 
-def power_mean(a, p, axis, weights):
-    return np.average(a**p, axis=axis, weights=weights) ** (1.0 / p)
+def mean(a, axis, weights):
+    return np.mean(a, axis=axis) if weights is None else np.average(a, axis=axis, weights=weights)
 
 
 def skew(a, axis=0, bias=True):
@@ -88,14 +87,15 @@ def count(a, axis):
 
 
 def statistic(body):
-    """Return a statistic of numbers, too, and with `keepdims=`."""
+    """Return a statistic, of arguments by name, that takes numbers and `keepdims=`, too."""
     signature = inspect.signature(body)
     sample = next(iter(signature.parameters))
 
-    def of_sample(*args, keepdims=False, **kwargs):
-        given = filled(body.__name__, signature, args, kwargs).arguments
-        a = given[sample] = np.atleast_1d(given[sample])
-        made, axis = body(**given), given["axis"]
+    def of_sample(keepdims=False, **given):
+        a, axis = given[sample], given.get("axis", signature.parameters["axis"].default)
+        if ndim_of(a) == 0:
+            a = given[sample] = np.reshape(a, (1,))
+        made = body(**given)
         return np.expand_dims(made, tuple(range(ndim_of(a))) if axis is None else axis) if keepdims else made
 
     keepdims = inspect.Parameter("keepdims", inspect.Parameter.KEYWORD_ONLY, default=False)
@@ -110,10 +110,10 @@ BODIES: dict[str, Callable] = {
     "moment": moment,
     "variation": lambda a, axis=0, *, ddof=0: np.std(a, axis=axis, ddof=ddof) / np.mean(a, axis=axis),
     "gstd": lambda a, axis=0, ddof=1: np.exp(np.std(np.log(a), axis=axis, ddof=ddof)),
-    "pmean": lambda a, p, *, axis=0, weights=None: power_mean(a, p, axis, weights),
+    "pmean": lambda a, p, *, axis=0, weights=None: mean(a**p, axis, weights) ** (1.0 / p),
     "entropy": entropy,
-    "gmean": lambda a, axis=0, *, weights=None: np.exp(np.average(np.log(a), axis=axis, weights=weights)),
-    "hmean": lambda a, axis=0, *, weights=None: power_mean(a, -1.0, axis, weights),
+    "gmean": lambda a, axis=0, *, weights=None: np.exp(mean(np.log(a), axis, weights)),
+    "hmean": lambda a, axis=0, *, weights=None: 1.0 / mean(1.0 / a, axis, weights),
     "sem": lambda a, axis=0, ddof=1: np.std(a, axis=axis, ddof=ddof) / np.sqrt(count(a, axis)),
     "skew": skew,
     "kurtosis": kurtosis,

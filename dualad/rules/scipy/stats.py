@@ -292,7 +292,8 @@ def normal_body(x, mean=None, cov=1, allow_singular=False):
     size = max([1, *(np.shape(part)[-1] for part in (mean, cov) if part is not None and np.ndim(part))])
     cov = covariance(cov, size)
     points = x[..., None] if size == 1 and np.ndim(x) < 2 else x
-    rest = points - (np.zeros(size) if mean is None else mean)  # SciPy repeats a point of one number
+    rest = points if mean is None else points - mean
+    rest = rest if np.shape(rest)[-1] == size else rest + np.zeros(size)  # SciPy repeats a point of one number
     if allow_singular:
         scales = np.linalg.eigvalsh(cov)
         counts = scales > NEGLIGIBLE * np.max(np.abs(scales))
