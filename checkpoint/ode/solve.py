@@ -82,7 +82,7 @@ def solve_ivp(
     args : tuple, optional
         Parameters of `fun` and of the events: pytrees, or objects with attributes.
     schedule, storage, memory, stats, progress, check
-        As in `chain`, of the longest chain; times of `t_eval` and events are borders between chains.
+        As in `chain`, of the longest chain; borders between chains are events and, where `fun` is not compiled, times of `t_eval`.
 
     Returns
     -------

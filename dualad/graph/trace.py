@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy._core.umath import _extobj_contextvar  # the state of floating-point errors: another object after each `np.errstate`
 
 from ..core.dispatch import array, holds_traced
 from ..core.levels import Level, errors_as_in, new
@@ -121,7 +122,7 @@ class Trace(Level):
         self.tried: list = []  # operations that may raise, where the user's code handles it
         self.selections = None  # the level of what traced masks select
         self.line = None  # what is entered counts as evaluated there
-        self.checked: Any = ()  # the line of what was entered last, where errors are ignored
+        self.checked: Any = ()  # NumPy's state of floating-point errors, where they are ignored
 
     def __enter__(self):
         self.outermost = sys._getframe(1).f_code
@@ -230,13 +231,13 @@ class Trace(Level):
     def record(self, fn, call, args, kwargs):
         """Enter ``fn(*args, **kwargs)`` and return its result as Symbols."""
         self.check()
-        line = self.here()
-        if line != self.checked and not {"raise", "call"}.isdisjoint(np.geterr().values()):
+        line, errors = self.here(), _extobj_contextvar.get(None)
+        if errors is not self.checked and not {"raise", "call"}.isdisjoint(np.geterr().values()):
             raise self.refuse(
                 "np.errstate or np.seterr asks for floating-point errors, which a compiled function does not raise: test the result "
                 "(np.isfinite(y)) and choose with np.where, or call the function outside of jit"
             )
-        self.checked = line
+        self.checked = errors
         if len(self.program.operations) >= PROGRAM_OPERATIONS:
             raise self.refuse(f"more than {PROGRAM_OPERATIONS} operations are traced, most of them {self.busiest()}: {UNROLLED}")
         row = ROWS.get(fn)

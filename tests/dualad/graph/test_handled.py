@@ -205,6 +205,17 @@ def test_floating_point_errors_are_refused():
 
     with pytest.raises(TypeError, match=r"np.errstate or np.seterr asks for floating-point errors"):
         jit(careful)(np.ones(3))
+
+    def inverse(x):
+        return 1.0 / x
+
+    def careful_later(x):  # on a line that was looked at before
+        y = inverse(x)
+        with np.errstate(divide="raise"):
+            return inverse(y)
+
+    with pytest.raises(TypeError, match=r"np.errstate or np.seterr asks for floating-point errors"):
+        jit(careful_later)(np.ones(3))
     with np.errstate(all="raise"):  # outside, as before
         assert np.isinf(jit(lambda x: 1.0 / x, backend="numpy")(np.zeros(2))).all()
 
