@@ -8,7 +8,7 @@ from functools import wraps
 from itertools import islice, pairwise
 from threading import get_ident
 from time import perf_counter
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -435,12 +435,14 @@ def predicate(until: Any) -> Jit:
 
 
 def key_of_predicate(until: Any) -> Hashable:
-    """Return what predicates have in common that are the same function, made again."""
+    """Return what predicates have in common that are the same function, made again; other objects, as methods, stand for themselves."""
+    if type(until) is not FunctionType:
+        return until
     try:
         held = [cell.cell_contents for cell in until.__closure__ or ()]
         parts = [id(part) if type(part) is np.ndarray else key_of(part) for part in (*held, until.__defaults__, until.__kwdefaults__)]
         return until.__code__, id(until.__globals__), *parts
-    except (AttributeError, TypeError, ValueError):  # an object that is called; variables that are not yet bound
+    except (TypeError, ValueError):  # variables that are not yet bound
         return until
 
 

@@ -282,6 +282,18 @@ def test_a_predicate_that_is_made_again_for_each_call_is_traced_once(monkeypatch
     assert len(stepper.PREDICATES.of_chains) == 3
 
 
+def test_predicates_that_are_methods_are_those_of_their_objects():
+    class Below:
+        def __init__(self, limit):
+            self.limit = limit
+
+        def until(self, k, x):
+            return x[0] < self.limit
+
+    step = dualad.jit(lambda k, x: x * 0.5)
+    assert [chain(step, np.ones(3), until=Below(limit).until)[0] for limit in (0.3, 0.1, 0.6)] == [0.25, 0.0625, 0.5]
+
+
 def test_the_cost_of_a_step_is_that_of_what_is_computed(monkeypatch):
     """What shows or moves elements costs nothing, loops cost their turns: costs are compared with that of a call (see `blocks`)."""
     costs, inner = [], compiled_entry.blocks_of
