@@ -18,6 +18,8 @@ FILES = sorted(path for package in ("dualad", "checkpoint") for path in (ROOT / 
 EXCEPTIONS = {
     ("dualad/codegen/kernels.py", "LARGEST_ANGLE"): "where an approximation's range ends",
     ("dualad/codegen/kernels.py", "ROUND"): "of the floats",
+    ("dualad/codegen/cache.py", "ABANDONED_SECONDS"): "how long writing a file may take",
+    ("dualad/rules/linalg.py", "ASKED_PRODUCTS"): "what is not evaluated to be compared",
     ("dualad/rules/special_parts.py", "SHIFT"): "where an approximation's range begins",
     ("checkpoint/durable/identity.py", "MOST_VALUES"): "a limit, for functions that read a world of objects",
     ("checkpoint/ode/methods.py", "NEWTON_STEPS"): "after which a step is refused",

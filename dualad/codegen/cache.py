@@ -19,11 +19,15 @@ from functools import cache
 import numpy as np
 
 from ..support.byte_sizes import format_bytes, parse_bytes
-from ..support.costs import ABANDONED_FILE_SECONDS, CODE_CACHE_BYTES, CODE_CACHE_SURVEYS
 from ..support.forks import compiler
 from .trusted import opened
 
 __all__ = ["CacheWarning", "clear_cache", "described", "stored"]
+
+#: bytes of all files together where `$DUALAD_CACHE_SIZE` does not say: some thousand functions
+DEFAULT_BYTES = 256_000_000
+#: seconds after which nobody goes on writing a file
+ABANDONED_SECONDS = 3600.0
 
 OURS = re.compile(r"[0-9a-f]{32}\.code|\.writing-[0-9a-f]{16}")
 HELP = "set DUALAD_CACHE_DIR to a folder that you alone can write into, in one that nobody else can, or DUALAD_CACHE_SIZE=0"
@@ -49,7 +53,7 @@ def folder() -> str:
 def size() -> int:
     """Return how many bytes the files may take; 0 where the cache is switched off."""
     try:
-        return parse_bytes(os.environ.get("DUALAD_CACHE_SIZE") or CODE_CACHE_BYTES, "dualad.jit", "DUALAD_CACHE_SIZE")
+        return parse_bytes(os.environ.get("DUALAD_CACHE_SIZE") or DEFAULT_BYTES, "dualad.jit", "DUALAD_CACHE_SIZE")
     except ValueError as error:
         raise OSError(str(error)) from None
 
@@ -100,33 +104,21 @@ def said(error):
     return str(error) if error.filename is None else f"{error.filename}: {error.strerror}"
 
 
-class Surveys:
-    """How many bytes this process may write before it looks again at what all processes have written."""
-
-    room = 0
-
-
 def keep(files, name, content, most):
     """Write a file, and remove the least recently used ones beyond what all may take."""
-    if len(content) > most:
-        return
-    Surveys.room -= len(content)
-    if Surveys.room < 0:
-        room = most // CODE_CACHE_SURVEYS
-        total = removed_beyond(files, most - max(len(content), room))
-        Surveys.room = max(room, most - total) - len(content)
-    files.write(name, content)
+    if len(content) <= most:
+        remove_beyond(files, most - len(content))
+        files.write(name, content)
 
 
-def removed_beyond(files, most):
-    """Remove the least recently used files until what is left takes no more than so many bytes; return how many it takes."""
+def remove_beyond(files, most):
+    """Remove the least recently used files until what is left takes no more than so many bytes."""
     found = sorted(file for file in files.files() if OURS.fullmatch(file[2]))
     total = sum(size for _, size, _ in found)
     for used, size, name in found:
-        if total > most if name.endswith(".code") else used < time.time() - ABANDONED_FILE_SECONDS:
+        if total > most if name.endswith(".code") else used < time.time() - ABANDONED_SECONDS:
             files.remove(name)
             total -= size
-    return total
 
 
 def clear_cache() -> int:

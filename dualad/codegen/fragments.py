@@ -39,9 +39,9 @@ from ..loops import forms
 from ..loops.forms import Buffer, Choose, Made, Node, NoLoopForm, Repeat
 from ..loops.fuse import adds, memory_of, plan
 from ..loops.inner_loops import CallOfLoop
-from ..loops.threads import floats, in_blocks, rows_of_block, rows_of_larger_block
+from ..loops.threads import floats, in_blocks, rows_of_block
 from ..rules.calling import public_name
-from ..support.costs import CALLED_ADDITIONS
+from ..support.costs import LANES
 from .build import BLOCK_HIGH, BLOCK_LOW, block_of, literal, row_of, variable
 from .emit import emit
 from .function import Function, is_called, is_number
@@ -280,7 +280,7 @@ def emit_call_of_loop(function: Function, step: Node) -> None:
         ]
     if form.reason:
         function.in_python = [told(form)]
-    function.additions = CALLED_ADDITIONS * max(floats(*result) for result in form.results)
+    function.additions = LANES * max(floats(*result) for result in form.results)  # one element at a time
     part: tuple = ()
     count = turns if turns > 1 else form.layout.dimensions[0]
     if rows := rows_of_call(function, form, count):
@@ -301,8 +301,7 @@ def rows_of_call(function, form, count):
     alone = form.raises or form.reason or form.overwrites or any(isinstance(statement, Fill) for statement in function.statements)
     if alone or not function.plan.blocks:
         return 0
-    rows_of = rows_of_larger_block if len(form.layout.dimensions) > 1 else rows_of_block
-    return rows_of(count, int(function.additions))
+    return rows_of_block(count, int(function.additions), prepares=len(form.layout.dimensions) > 1)
 
 
 def pointed(function, node):

@@ -14,7 +14,7 @@ from ..loops.forms import Buffer, Made, Node, NoLoopForm, Reduce, Scatter
 from ..loops.fuse import Nest, Part, Plan, memory_of, stored_reads
 from ..loops.inline import Expression, Pull, factors
 from ..loops.nests import below, boxes_of, cuts_of, flattens, is_angle, jam, jams, lanes_of, slab_axis
-from ..support.costs import CALLED_DEPTH, JAMMED_STEPS, SMALL_ARRAY_BYTES
+from ..support.costs import CALLED_DEPTH, LANES, SMALL_ARRAY_BYTES
 from .body import LARGE, Body, around, each_row, started, table_row
 from .build import BLOCK, BLOCK_HIGH, BLOCK_LOW, PARTIAL, PARTS_OF, array, block_of, bounds, combined, in_block, literal, neutral, row_of
 from .merge import merged
@@ -251,9 +251,9 @@ class Function:
         """
         *outer, (_, count), inner = whole
         pairs = []
-        around = jam(len(outer) - 1, outer.pop()[1], JAMMED_STEPS // 2) if outer and not nest.rows else [((), [()])]
+        around = jam(len(outer) - 1, outer.pop()[1], LANES // 4) if outer and not nest.rows else [((), [()])]
         for rows, row_steps in around:
-            for turns, steps in jam(len(outer) + len(rows), count, JAMMED_STEPS):
+            for turns, steps in jam(len(outer) + len(rows), count, LANES // 2):
                 pull = self.pull([*outer, *rows, *turns, inner])
                 own = pull.own[: len(outer)]
                 pairs.append((pull, [(*own, *row, *step, pull.own[-1]) for row in row_steps for step in steps]))

@@ -13,7 +13,7 @@ from llvmlite import binding
 from ..ir.frame import framed
 from ..ir.nodes import ArrayType, Module
 from ..loops.python_calls import guarded
-from ..support.costs import LONG_CODE_BYTES, ONE_BY_ONE
+from ..support.costs import LONG_FUNCTION, ONE_BY_ONE
 from ..support.forks import compiler, held_across_forks
 from .cache import stored
 from .entry import OBJECTS, PYTHON, code_of_alone, code_of_enter, code_of_slots, entered, immortal, places_in_slots
@@ -28,7 +28,7 @@ if hasattr(binding, "ffi"):  # compilations of other libraries in other threads
 #: whether the processor has an instruction that multiplies and adds with one rounding
 FUSES: bool = not binding.get_process_triple().startswith(("x86", "i686")) or bool(binding.get_host_cpu_features().get("fma"))
 
-#: how LLVM optimises (3 would unroll more: up to five times as dear, and the code not faster) and emits; `LONG_CODE_BYTES` has the long
+#: how LLVM optimises (3 would unroll more: up to five times as dear, and the code not faster) and emits; `LONG_FUNCTION` has the long
 TUNING = {
     "speed_level": 2,
     "long_level": 1,
@@ -145,7 +145,7 @@ def assembly(module: Module, name: str) -> str:
 
 def is_long(text):
     """Return whether LLVM code is optimised and emitted less."""
-    return len(text) > LONG_CODE_BYTES
+    return len(text) > 256 * LONG_FUNCTION
 
 
 def code_level(text):

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..support.costs import NAP, WAITS
+from ..support.costs import WAITS
 from ..support.forks import in_child
 
 __all__ = ["PLACES", "TEAMS", "WORDS", "code_of_team", "helped", "idlers"]
@@ -30,6 +30,8 @@ __all__ = ["PLACES", "TEAMS", "WORDS", "code_of_team", "helped", "idlers"]
 #: caller keeps it BUSY; how many compiled functions are RUNNING; how many HELPERS are here
 PLACES = {"LEFT": 16, "DONE": 32, "FUNCTION": 48, "STATUS": 49, "GIVEN": 50, "SHARED": 51, "BUSY": 64, "RUNNING": 80, "HELPERS": 96}
 WORDS = 112
+#: microseconds of a sleep: Linux makes no shorter ones
+NAP = 50
 
 TEAM = """\
 declare i32 @dualad_offer()

@@ -12,7 +12,7 @@ from ..rules.names import np
 from ..rules.primitives import ratio
 from ..rules.scalars import kernel
 from ..rules.shapes import select
-from ..support.costs import ELIMINATED_ROWS, UNROLLED_ELEMENTS
+from ..support.costs import UNROLLED_ELEMENTS
 from .forms import Map, Node, NoLoopForm, Piecewise, Region, broadcast, converted, fill, identity, indexed, lowers, mapped
 from .moves import as_node
 
@@ -135,7 +135,7 @@ def regular(pivot, fine):
 
 def rows_of(out, a):
     """Return the elements of a matrix, or of many of them."""
-    if a.shape[-1] > ELIMINATED_ROWS or out.dtype.kind != "f" or a.dtype.kind not in "fiub":
+    if a.shape[-1] ** 2 > UNROLLED_ELEMENTS or out.dtype.kind != "f" or a.dtype.kind not in "fiub":
         raise NoLoopForm(CALLED)
     return elements(a, out.dtype)
 

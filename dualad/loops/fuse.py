@@ -13,15 +13,7 @@ from dataclasses import dataclass, field
 
 from ..graph.program import Program, Value, values_in
 from ..rules.names import np
-from ..support.costs import (
-    CACHE_ELEMENTS,
-    INLINED_TERMS,
-    LONG_FUNCTION,
-    NEST_ROOTS,
-    RECOMPUTED_COST,
-    SLABS,
-    UNROLLED_ELEMENTS,
-)
+from ..support.costs import CACHE_ELEMENTS, INLINED_TERMS, LONG_FUNCTION, NEST_ROOTS, UNROLLED_ELEMENTS
 from .forms import (
     AffineIndex,
     Buffer,
@@ -232,7 +224,7 @@ def chosen_roots(order, forced, cost):
                     if operand in reads:
                         reads[operand]["view", start([(0, n) for n in operand.shape])] = True
             continue
-        if node in forced or worth_storing(times(reads[node], cost[node]), cost[node], stands_outside(node, reads[node])):
+        if node in forced or worth_storing(times(node, reads[node]), cost[node], stands_outside(node, reads[node])):
             stored.add(node)
             space = form.source.shape if isinstance(form, Reduce | Scatter) else node.shape
             where = "straight" if straight(node, cost) else (space[:-1] if in_slabs(node) else space, phase[node])
@@ -255,15 +247,16 @@ def chosen_roots(order, forced, cost):
     return stored
 
 
-def times(reads, cost):
+def times(node, reads):
     """Return how often an element is computed where it is read: by a map that only a part of the elements is read by, that part of once."""
+    moves = isinstance(node.form, Index | Piecewise)  # which computes nothing
     volumes: dict = {}
     computed = 0
     for read, whole in reads.items():
         elements = math.prod(sum(piece[1] - piece[0] for piece in p.pieces) for p in read[1] if isinstance(p, AffineIndex))
         key = overlap(read)
         volumes[key] = volumes.get(key, 0) + elements
-        computed += elements * (turns_around(*read) if whole and cost > RECOMPUTED_COST else 1)
+        computed += elements * (turns_around(*read) if whole and not moves else 1)
     return computed / max(volumes.values(), default=1)
 
 
@@ -286,7 +279,7 @@ def stands_outside(node, reads):
 
 def in_slabs(node):
     """Return whether a value is another one at each position of its short last axis, which is no loop then."""
-    if not isinstance(node.form, Piecewise) or node.ndim < 2 or not 2 <= node.shape[-1] <= SLABS:
+    if not isinstance(node.form, Piecewise) or node.ndim < 2 or not 2 <= node.shape[-1] <= UNROLLED_ELEMENTS:
         return False
     return len(node.form.regions) == node.shape[-1] and all(region.box[-1][1] - region.box[-1][0] == 1 for region in node.form.regions)
 

@@ -13,7 +13,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from ..support.costs import CACHE_ELEMENTS, FAST_SHARE, JAMMED_STEPS, LANES, SLABS
+from ..support.costs import CACHE_ELEMENTS, FAST_SHARE, LANES, UNROLLED_ELEMENTS
 from .forms import AffineIndex, Reduce, reachable
 
 __all__ = [
@@ -56,8 +56,8 @@ def slab_axis(nest, cuts):
         return None
     for axis, (count, edges) in enumerate(zip(nest.shape, cuts, strict=True)):
         size = int(np.prod(nest.shape)) // count
-        few = 2 <= count <= SLABS and axis == len(nest.shape) - 1 > 0
-        if count == len(edges) - 1 <= SLABS and size > 1 and (few or (count >= 4 and size <= CACHE_ELEMENTS)):
+        few = 2 <= count <= UNROLLED_ELEMENTS and axis == len(nest.shape) - 1 > 0
+        if count == len(edges) - 1 <= UNROLLED_ELEMENTS and size > 1 and (few or (count >= 4 and size <= CACHE_ELEMENTS)):
             return axis
     return None
 
@@ -79,7 +79,7 @@ def jams(nest, pull, targets):
 
     That saves most of the time where little is computed for an element of a reduction: the products of matrices, sums over first axes.
     """
-    if len(nest.shape) < 2 + bool(nest.rows) or nest.shape[-1] < LANES or nest.shape[-2] < JAMMED_STEPS or pull.conditions:
+    if len(nest.shape) < 2 + bool(nest.rows) or nest.shape[-1] < LANES or nest.shape[-2] < LANES // 2 or pull.conditions:
         return False
     last, inner = len(nest.shape) - 2, len(nest.shape) - 1
     sums = [{last, inner} & {*root.form.axes} for root in nest.roots if isinstance(root.form, Reduce)]
@@ -93,7 +93,7 @@ def lanes_of(nest, pull, targets, count):
     if count < LANES:
         return 1
     if jams(nest, pull, targets):
-        return LANES // (JAMMED_STEPS // 2) if len(nest.shape) > 2 else LANES
+        return LANES // 2 if len(nest.shape) > 2 else LANES
     if scattered(pull, targets):
         return LANES
     most = 4 * LANES if count == math.prod(nest.shape) else 2 * LANES

@@ -9,7 +9,7 @@ import math
 
 from ..rules.names import np
 from ..rules.shapes import select
-from ..support.costs import CACHE_ELEMENTS, RANKED_ELEMENTS
+from ..support.costs import CACHE_ELEMENTS, UNROLLED_ELEMENTS
 from .forms import (
     LOWERINGS,
     Cumulative,
@@ -82,7 +82,7 @@ def argsort(out, x, axis=-1, kind=None, order=None, stable=None):
     x, axis = flat(ordered(x), axis)
     if order is not None:
         raise NoLoopForm("it sorts by fields")
-    if x.shape[axis] > RANKED_ELEMENTS:
+    if x.shape[axis] > UNROLLED_ELEMENTS:
         return Node(Order(x, axis), x.shape, WHOLE)
     return put_back(out, position(axis, x.shape), ranks(x, axis), axis, x.shape)
 

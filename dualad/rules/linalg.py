@@ -10,7 +10,6 @@ from functools import lru_cache
 
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from ..support.costs import CALLED_PRODUCTS
 from ..support.ufunc_loops import beneath
 from .batching import dot_form, einsum_form, matmul_form, outer_form, solve_form
 from .cotangents import is_symbolic
@@ -384,10 +383,14 @@ def lapack(name, types, of_reals=None, **options):
     return inner
 
 
+#: multiplications of a product whose inner loop is asked for its bits, which takes another product (4 ms)
+ASKED_PRODUCTS = 1 << 27
+
+
 def of_matrices(a, b):
     """Return what the rows of products say of the ufunc underneath."""
     work = math.prod(shape_of(a)) * (shape_of(b)[-1] if ndim_of(b) > 1 else 1)
-    if work > CALLED_PRODUCTS:
+    if work > ASKED_PRODUCTS:
         raise LookupError("a call of Python takes no time beside them")
     name = ("vecdot", "vecmat")[ndim_of(b) > 1] if ndim_of(a) == 1 else ("matvec", "matmul")[ndim_of(b) > 1]
     return InnerLoop(f"numpy.{name}", (a, b))

@@ -63,25 +63,17 @@ WATCHED_DEPTH = 2
 
 # --- machine code ---------------------------------------------------------------------------------------------------------------------
 
-#: bytes of all functions on disk: some thousand
-CODE_CACHE_BYTES = 256_000_000
-#: part of those that a process writes until it lists the folder again
-CODE_CACHE_SURVEYS = 16
-#: seconds after which nobody goes on writing a file
-ABANDONED_FILE_SECONDS = 3600.0
 #: expressions of a function, beyond which it is cut into pieces of a quarter of so many, as emission takes time in proportion to the square
 #: (the gradient of 300 array operations: 58 s and 378 MB off, 14 s and 183 MB; of 3000 scalar ones: emission 1.8 s in pieces of 2000, 0.3).
 #: Lines of LLVM code that the copies of a kernel may take, else they share a function (the same gradient: 18 s off, 14; it runs as long).
 #: Half as many operations are those of a small array that is straight code, and of an expression that is not stored: code grows with each
-#: place where it is read
+#: place where it is read. LLVM code of 256 bytes for each of them is optimised less (the same gradient: optimised in 2.9 s where loops are
+#: unrolled, 2.0 where not; it runs as long) and emitted less (the gradient of a sum of 3000 numbers: emission 2.7 s off, 1.2)
 LONG_FUNCTION = 2000
 #: branches and loops in each other, of which the innermost are a function that is called: what is copied to its caller takes LLVM more than
 #: in proportion to its depth (40 branches in each other: 27 s off, 0.5). Three functions deep are the branches of tests of one known
 #: answer: later ones of a path ask at its end whether it was left (300 in each other are too deep for Python's stack)
 CALLED_DEPTH = 8
-#: bytes of LLVM code that is optimised less (the gradient of 300 array operations: 12.3 s off, 9.8, and optimised in 2.9 s where loops
-#: are unrolled, 2.0 where not; it runs as long) and emitted less (the gradient of a sum of 3000 numbers: emission 2.7 s off, 1.2)
-LONG_CODE_BYTES = 1 << 19
 
 # --- loop nests -----------------------------------------------------------------------------------------------------------------------
 
@@ -95,51 +87,37 @@ THREAD_BLOCKS = 64
 #: additions of a program (some 70 us) from which threads are woken for it, which takes 8 us (a sum of 2^16 products: 32 us, 24 alone).
 #: Eight times as many are those of the members of one call from Python: an interrupt is noticed between two
 WOKEN_ADDITIONS = 1 << 20
-#: additions that an element of a called inner loop takes at least; threads share blocks of so many elements (turbulence at 256 x 256 on two
-#: threads: 35.8 ms at 4, 20.8 at 8, 23.0 at 16)
-CALLED_ADDITIONS = 8
-#: blocks that are one where each call prepares factors of a Fourier transform (irfft of 256 rows of 256: 115 us in 16 blocks, 99 in 4)
-PREPARED_BLOCKS = 4
 #: turns in which a thread that waits for another keeps its processor (about 30 us: between the nests of a step it is there at once), then
-#: as many in which it offers it to others (a millisecond: it is there for the next call), and microseconds of each sleep after that
-WAITS, NAP = 2000, 50
-#: elements of an array that is straight code, a matrix of 6 x 6 (POLLU's Jacobian 1.44 us off, 1.27), of the right-hand sides of a
-#: system that is, and of the inputs of a Jacobian computed column by column (POLLU's along colours compiles in 1.2 s, 0.4)
+#: as many in which it offers it to others (a millisecond: it is there for the next call), before it sleeps
+WAITS = 2000
+#: elements of a small array, up to a matrix of 6 x 6, each of which is written out: in straight code (POLLU's Jacobian 1.44 us off, 1.27),
+#: in Gaussian elimination (a system of 4: 10.8 us off, 1.7; of 6: 4.7 us of CPU time off, 3.9, its gradient 3.9 and 2.5), in a sort that
+#: counts for each how many come before it (32: 1.5 us, merged 1.7; 64: 3.4, 2.7), in slabs along an axis, each a case of its own (POLLU:
+#: 4.4 us off, 1.2), and among the inputs of a Jacobian computed column by column (POLLU's along colours compiles in 1.2 s, 0.4)
 UNROLLED_ELEMENTS = 36
 #: terms of a reduction that is written out where it is read: a window of 3 x 3 (9 terms: 25.8 us off, 13.4). Additions of both programs of
 #: a branch that are computed, so that its elements are selected in the loops around it (4096 numbers: 4 take 0.69 of the time of one
 #: program, 8 0.82, 16 as long)
 INLINED_TERMS = 9
-#: additions: what costs no more is computed again as fast as it is read
-RECOMPUTED_COST = 3
 #: roots of a nest at most: each has registers and pointers of its own (100 results: 2.1 ms off, 1.7)
 NEST_ROOTS = 24
-#: slabs along an axis that are computed together, each a case of its own: along a last axis their writes are neighbours in memory
-#: (Burgers' sparse Jacobian, n = 1000: 6.5 us off, 5.6; POLLU's Jacobian: 4.4 us off, 1.2)
-SLABS = 64
 #: part of an index space that has fast loops: an element in the others takes ten times as long (FDTD's
 #: gradient: 281 us at 0.5, 125 from 0.98 on, where it takes less to compile)
 FAST_SHARE = 0.98
 
 # --- sums -----------------------------------------------------------------------------------------------------------------------------
 
-#: partial sums of a reduction: bits depend on it, and on nothing of the machine; an innermost loop of fewer elements is not vectorised.
-#: Where terms of at most twice as many additions are added, eight would wait for each other: there are up to four times as many (a sum of
-#: 10^5: 12.4 us with 8, 10.3). Vectors of so many members stand side by side, at most as many vectors
-#: (the gradient of 1000 Runge-Kutta steps of Lorenz takes 37 us a member one after the other, 6.8 with 8 side by side, 5.1 with 64)
+#: partial sums of a reduction: bits depend on it, and on nothing of the machine; an innermost loop of fewer elements is not vectorised, and
+#: an element that is computed without vectors takes as many additions as they would make (turbulence at 256 x 256 on two threads: 35.8 ms
+#: at 4, 20.8 at 8, 23.0 at 16). Where terms of at most twice as many additions are added, eight would wait for each other: there are up to
+#: four times as many (a sum of 10^5: 12.4 us with 8, 10.3), and half as many steps of the last loop but one are taken at once, a quarter of
+#: a loop around: each value that is read serves all of them (a neural ODE's gradient 64 us off, 48; a product of matrices, n = 16, 1.62 and
+#: 1.14). Vectors of so many members stand side by side, at most as many vectors (the gradient of 1000 Runge-Kutta steps of Lorenz takes
+#: 37 us a member one after the other, 6.8 with 8 side by side, 5.1 with 64)
 LANES = 8
-#: steps of the last loop but one that are taken at once where terms are light, and half as many of a loop around: each value that is
-#: read serves all of them (a neural ODE's gradient 64 us off, 48; a product of matrices, n = 16, 1.62 and 1.14)
-JAMMED_STEPS = 4
 #: multiplications of a product that is left to the library, which takes 6 us to call (n = 16: 6.8 us there, 1.15; n = 128: 100 and 103;
 #: n = 256: 667 and 733)
 LIBRARY_PRODUCTS = 1 << 18
-#: multiplications of a product whose inner loop is not asked for its bits, which takes another product (512 x 512: 4 ms)
-CALLED_PRODUCTS = 1 << 27
-#: elements of an array that is sorted by counting for each how many come before it, instead of by merging (32: 1.5 us, 1.7; 64: 3.4, 2.7)
-RANKED_ELEMENTS = 40
-#: rows of a system of equations that is written out (4: 10.8 us off, 1.7): beyond, it compiles for long
-ELIMINATED_ROWS = 4
 
 # --- sparse ---------------------------------------------------------------------------------------------------------------------------
 

@@ -27,7 +27,6 @@ POSIX = pytest.mark.skipif(not trusted.POSIX, reason="owners and rights are POSI
 def folder(tmp_path, monkeypatch):
     machine.enter()  # which all functions share
     monkeypatch.setenv("DUALAD_CACHE_DIR", str(tmp_path / "own"))
-    monkeypatch.setattr(cache.Surveys, "room", 0)
     cache.warn_once.cache_clear()
     return tmp_path / "own"
 

@@ -386,7 +386,7 @@ def test_pieces_frames_and_shared_kernels_give_the_same_bits(name, monkeypatch):
     for longest, numbers, size in (10**9, 100, 10**9), (1, 0, 10**9), (10**9, 0, 10**9), (0, 100, 0):
         monkeypatch.setattr(to_llvm, "LONG_FUNCTION", longest)
         monkeypatch.setattr(machine, "ONE_BY_ONE", numbers)
-        monkeypatch.setattr(machine, "LONG_CODE_BYTES", size)
+        monkeypatch.setattr(machine, "LONG_FUNCTION", size)
         native = compile_llvm(SOURCES[name])
         rng = np.random.default_rng(3)
         kinds = [ArrayType(x.dtype.name, x.shape) if x.shape else x.dtype.name for x in native.plan.program.inputs]

@@ -10,7 +10,7 @@ from in_loops import chain_is_made_in_blocks, has_eager_derivatives
 
 from dualad import jit
 from dualad.jit.compiled import BACKENDS
-from dualad.support.costs import RANKED_ELEMENTS
+from dualad.support.costs import UNROLLED_ELEMENTS
 
 pytest.importorskip("llvmlite", reason="llvmlite is not installed")
 
@@ -42,7 +42,7 @@ FUNCTIONS = {
 }
 functions = pytest.mark.parametrize("name", FUNCTIONS)
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, -7.25, np.inf, -np.inf, np.nan, 1e-310, 1e300]
-SHAPES = [(1,), (2,), (7,), (3, 5), (1, 4), (2, 3, 4), (RANKED_ELEMENTS + 3,), (RANKED_ELEMENTS + 1, 2)]
+SHAPES = [(1,), (2,), (7,), (3, 5), (1, 4), (2, 3, 4), (UNROLLED_ELEMENTS + 3,), (UNROLLED_ELEMENTS + 1, 2)]
 JITTED = {name: jit(f, verify=False) for name, (f, _) in FUNCTIONS.items()}
 
 
@@ -113,7 +113,7 @@ def assigned(x, places):
 
 
 @steps
-@pytest.mark.parametrize("shape", [(20,), (4, 3), (RANKED_ELEMENTS + 9,)], ids=str)
+@pytest.mark.parametrize("shape", [(20,), (4, 3), (UNROLLED_ELEMENTS + 9,)], ids=str)
 def test_derivatives_are_the_eager_ones(step, shape):
     x, t = np.random.default_rng(3).normal(size=(2, *shape))
     for backend in BACKENDS if shape == (4, 3) else ["llvm"]:

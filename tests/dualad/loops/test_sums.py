@@ -10,7 +10,8 @@ from checkpoint import Stats, chain, grad
 from dualad import jit
 from dualad.jit.compiled import BACKENDS
 from dualad.rules.kinds import ROWS
-from dualad.support.costs import CALLED_PRODUCTS, INLINED_TERMS, LIBRARY_PRODUCTS
+from dualad.rules.linalg import ASKED_PRODUCTS
+from dualad.support.costs import INLINED_TERMS, LIBRARY_PRODUCTS
 
 pytest.importorskip("llvmlite", reason="llvmlite is not installed")
 
@@ -108,6 +109,6 @@ def test_a_chain_with_large_products_is_made_in_blocks():
 
 
 def test_very_large_products_are_called():
-    a = np.broadcast_to(0.0, (round(CALLED_PRODUCTS ** (1 / 3)) + 1,) * 2)
+    a = np.broadcast_to(0.0, (round(ASKED_PRODUCTS ** (1 / 3)) + 1,) * 2)
     with pytest.raises(LookupError, match="a call of Python takes no time beside them"):
         ROWS[np.matmul].inner(a, a)

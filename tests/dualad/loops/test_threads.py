@@ -94,7 +94,7 @@ def test_the_number_of_blocks_rests_on_the_shape():
     assert "run(part0_block, 31, (x0, y0,))" in source(U, 2)  # of 2 rows, 134 elements
     assert "run(" not in source(U, None) and "run(" not in source(U[:3, :50], 2)
     assert "run(part0_block, 61, (x0, y0,))" in source(U + 0j, 2) and "run(" in source(U[:3, :50] + 0j, 2)
-    assert "run(part0_block, 13, (x0, y0,))" in source(U + 0j, 2, np.fft.fft)  # each prepares its factors: 15 would do, of 5 rows all
+    assert "run(part0_block, 7, (x0, y0,))" in source(U + 0j, 2, np.fft.fft)  # each prepares its factors
 
 
 def test_through_jit_and_its_derivatives(monkeypatch):
