@@ -383,14 +383,12 @@ def lapack(name, types, of_reals=None, **options):
     return inner
 
 
-#: multiplications of a product whose inner loop is asked for its bits, which takes another product (4 ms)
-ASKED_PRODUCTS = 1 << 27
+ASKED_PRODUCTS = 1 << 27  # multiplications of one whose inner loop is asked for its bits, which takes another product (4 ms)
 
 
 def of_matrices(a, b):
     """Return what the rows of products say of the ufunc underneath."""
-    work = math.prod(shape_of(a)) * (shape_of(b)[-1] if ndim_of(b) > 1 else 1)
-    if work > ASKED_PRODUCTS:
+    if math.prod(shape_of(a)) * (shape_of(b)[-1] if ndim_of(b) > 1 else 1) > ASKED_PRODUCTS:
         raise LookupError("a call of Python takes no time beside them")
     name = ("vecdot", "vecmat")[ndim_of(b) > 1] if ndim_of(a) == 1 else ("matvec", "matmul")[ndim_of(b) > 1]
     return InnerLoop(f"numpy.{name}", (a, b))

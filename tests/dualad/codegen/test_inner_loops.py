@@ -317,11 +317,11 @@ def test_a_traced_chain_is_one_loop():
 # --- errors -------------------------------------------------------------------------------------------------------------------------
 
 ERRORS = {
-    "solve": (lambda a: np.linalg.solve(a, a[0]), np.ones((6, 6))),
-    "inv": (np.linalg.inv, np.stack([np.eye(6), np.zeros((6, 6))])),
-    "cholesky": (np.linalg.cholesky, -np.eye(6)),
-    "eigh": (np.linalg.eigh, np.full((6, 6), np.nan)),
-    "svd": (np.linalg.svd, np.full((6, 6), np.nan)),
+    "solve": (lambda a: np.linalg.solve(a, a[0]), np.ones((7, 7))),
+    "inv": (np.linalg.inv, np.stack([np.eye(7), np.zeros((7, 7))])),
+    "cholesky": (np.linalg.cholesky, -np.eye(7)),
+    "eigh": (np.linalg.eigh, np.full((7, 7), np.nan)),
+    "svd": (np.linalg.svd, np.full((7, 7), np.nan)),
 }
 
 
@@ -342,20 +342,20 @@ def test_errors_are_those_of_numpy(name):
 
 def test_an_error_in_the_middle_of_a_chain_is_that_of_the_step():
     def step(k, x):
-        return np.linalg.solve(np.where(k < 7, np.eye(6), np.ones((6, 6))) * 2.0, x)
+        return np.linalg.solve(np.where(k < 7, np.eye(7), np.ones((7, 7))) * 2.0, x)
 
     for run in (lambda x: chain(jit(step), x, steps=20), lambda x: grad(lambda x: np.sum(chain(jit(step), x, steps=20)))(x)):
         with pytest.raises(np.linalg.LinAlgError, match="Singular matrix") as found:
-            run(np.ones(6))
+            run(np.ones(7))
         assert "test_inner_loops.py, line" in found.value.__notes__[0]
     stats = Stats()
-    close(chain(jit(step), np.ones(6), steps=7, stats=stats), 0.5**7 * np.ones(6))
+    close(chain(jit(step), np.ones(7), steps=7, stats=stats), 0.5**7 * np.ones(7))
     assert "one by one" not in stats.reason
 
 
 def test_nan_is_no_error_where_numpy_gives_nan():
-    check(np.linalg.solve, np.where(np.eye(6) > 0, np.nan, 1.0), np.ones(6))
-    check(np.linalg.det, np.full((6, 6), np.nan))
+    check(np.linalg.solve, np.where(np.eye(7) > 0, np.nan, 1.0), np.ones(7))
+    check(np.linalg.det, np.full((7, 7), np.nan))
     check(lambda x: np.fft.fft(x).real, np.array([np.inf, 1.0, np.nan]))
 
 

@@ -185,12 +185,12 @@ def test_accumulated_slices_do_not_double():
 
 def test_calls_stand_between_parts():
     p = Program()
-    a, b = p.input(np.eye(6)), p.input(np.zeros(6))
-    x = p.append(np.linalg.solve, (p.append(np.multiply, (a, 2.0), {}, np.eye(6)), b), {}, np.zeros(6))
-    p.outputs = [p.append(np.add, (x, b), {}, np.zeros(6))]
+    a, b = p.input(np.eye(7)), p.input(np.zeros(7))
+    x = p.append(np.linalg.solve, (p.append(np.multiply, (a, 2.0), {}, np.eye(7)), b), {}, np.zeros(7))
+    p.outputs = [p.append(np.add, (x, b), {}, np.zeros(7))]
     made = plan(p)
     assert [type(step).__name__ for step in made.steps] == ["Part", "Node", "Part"]
-    np.testing.assert_allclose(interpreted(p)(np.eye(6), np.arange(6.0))[0], 1.5 * np.arange(6.0))
+    np.testing.assert_allclose(interpreted(p)(np.eye(7), np.arange(7.0))[0], 1.5 * np.arange(7.0))
 
 
 # --- positions ----------------------------------------------------------------------------------------------------------------------

@@ -88,13 +88,13 @@ def test_what_a_row_says_is_the_pattern_where_there_is_no_loop_form(fn):
 
 def test_stacks_of_matrices_depend_on_their_own():
     """On all that is computed with where a stack is broadcast."""
-    a, b = np.eye(5) * 90.0 + np.arange(75.0).reshape(3, 5, 5), np.arange(1.0, 11.0).reshape(5, 2)
+    a, b = np.eye(7) * 300.0 + np.arange(147.0).reshape(3, 7, 7), np.arange(1.0, 15.0).reshape(7, 2)
     for f, x, entries in (
-        (np.linalg.inv, a, 75 * 25),
-        (np.linalg.inv, a[0], 25 * 25),
-        (np.linalg.eigvalsh, a, 15 * 15),  # of one triangle
-        (lambda x: np.linalg.solve(x, x + 1.0), a, 75 * 25),
-        (lambda x: np.linalg.solve(x, b), a, 30 * 75),
+        (np.linalg.inv, a, 147 * 49),
+        (np.linalg.inv, a[0], 49 * 49),
+        (np.linalg.eigvalsh, a, 21 * 28),  # of one triangle
+        (lambda x: np.linalg.solve(x, x + 1.0), a, 147 * 49),
+        (lambda x: np.linalg.solve(x, b), a, 42 * 147),
     ):
         found, dense = sparsity(f, x).toarray(), jacobian(f)(x).reshape(-1, x.size)
         assert found.sum() == entries and not np.any(dense[~found])
