@@ -12,7 +12,7 @@ import ctypes
 import struct
 import sys
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -22,7 +22,7 @@ from ..ir.values import PART, arithmetic_dtype
 from .llvm import number_type
 from .team import PLACES
 
-__all__ = ["OBJECTS", "PYTHON", "code_of_enter", "code_of_slots", "entered", "immortal", "otherwise_laid_out", "places_in_slots"]
+__all__ = ["OBJECTS", "PYTHON", "code_of_enter", "code_of_slots", "entered", "immortal", "otherwise_laid_out"]
 
 FASTCALL = 0x80  # METH_FASTCALL
 #: functions of CPython that are called, with the types of their results and arguments
@@ -377,33 +377,20 @@ def slots_of(kind: Type) -> int:
     return 1 if isinstance(kind, ArrayType) or arithmetic_dtype(kind) not in PART else 2
 
 
-def places_in_slots(parameters: tuple[Var, ...], constants: frozenset[int]) -> dict[str, int]:
-    """Return where numbers, and arrays without axes, stand among the slots; the positions in `constants` have none."""
-    places, place = {}, 0
-    for i, parameter in enumerate(parameters):
-        if i not in constants:
-            if not parameter.shape:
-                places[parameter.name] = place
-            place += slots_of(parameter.type)
-    return places
-
-
-def code_of_slots(function, parameters: tuple[Var, ...], constants: frozenset[int], frame: Collection[str]) -> str:
+def code_of_slots(function, parameters: tuple[Var, ...], constants: frozenset[int]) -> str:
     """Return the LLVM code of ``slots(values) -> status``, which calls a function with what stands in slots of 8 bytes.
 
-    The positions in `constants` are no arguments; they are found under names of their own. DIGEST stands in all names. What is in the
-    `frame`, by name, the function takes out of the slots itself. A function that shares nests has the team in a slot after the others;
-    it, and the number of the thread, stand behind the status.
+    The positions in `constants` are no arguments; they are found under names of their own. DIGEST stands in all names. A function
+    that shares nests has the team in a slot after the others; it, and the number of the thread, stand behind the status.
     """
     declared = [f"@constant_DIGEST_{i} = external global i8" for i in sorted(constants)]
-    passed, slots, place = ["ptr %status", *(["ptr %values"] if frame else [])], ["  %status = alloca i64", "  store i64 0, ptr %status"], 0
+    passed, slots, place = ["ptr %status"], ["  %status = alloca i64", "  store i64 0, ptr %status"], 0
     for i, parameter in enumerate(parameters):
         if i in constants:
             passed.append(f"ptr @constant_DIGEST_{i}")
             continue
-        if parameter.name not in frame:
-            slots += from_slots(i, place, parameter.type)
-            passed.append(f"{'ptr' if isinstance(parameter.type, ArrayType) else number_type(parameter.dtype)} %n{i}")
+        slots += from_slots(i, place, parameter.type)
+        passed.append(f"{'ptr' if isinstance(parameter.type, ArrayType) else number_type(parameter.dtype)} %n{i}")
         place += slots_of(parameter.type)
     call = f"  call {function.result} @{function.name}({', '.join(passed)})"
     if function.shares:

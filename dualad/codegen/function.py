@@ -30,7 +30,7 @@ class Names:
         self.owners: dict[Var, Node] = {}  # the first node of each
         self.results = {node: k for k, node in reversed(list(enumerate(plan.outputs)))}
         self.constants: list[Node] = []
-        self.given = {plan.nodes[value]: k for k, value in enumerate(plan.program.inputs)}
+        self.given = {node: k for k, node in enumerate(plan.given)}
         self.work = 0
         self.place = 0  # in the order of `uses`
         self.due: dict[int, list[Node]] = {}  # what is not read after a place

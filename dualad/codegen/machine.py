@@ -10,13 +10,12 @@ from functools import cache
 import numpy as np
 from llvmlite import binding
 
-from ..ir.frame import framed
 from ..ir.nodes import ArrayType, Module
 from ..loops.python_calls import guarded
-from ..support.costs import LONG_FUNCTION, ONE_BY_ONE
+from ..support.costs import LONG_FUNCTION
 from ..support.forks import compiler, held_across_forks
 from .cache import stored
-from .entry import OBJECTS, PYTHON, code_of_alone, code_of_enter, code_of_slots, entered, immortal, places_in_slots
+from .entry import OBJECTS, PYTHON, code_of_alone, code_of_enter, code_of_slots, entered, immortal
 from .team import WORDS, code_of_team, helped, idlers
 from .to_llvm import translated
 
@@ -104,15 +103,9 @@ def team():
 
 def code(module, name, constants=frozenset(), shared=()):
     """Return the translation of a function, and its LLVM code with that of how it is entered; DIGEST stands in its names."""
-    parameters = module.function(name).parameters
-    places = places_in_slots(parameters, constants)
-    if len(places) > ONE_BY_ONE:
-        module = framed(module, name, places)
-    else:
-        places = {}
     function, text = translated(module, name, FUSES, {other: compiled_alone(module, other) for other in shared})
     add_symbols(function)
-    return function, f"{text}\n{code_of_slots(function, parameters, constants, places)}"
+    return function, f"{text}\n{code_of_slots(function, module.function(name).parameters, constants)}"
 
 
 def compiled_alone(module, name):

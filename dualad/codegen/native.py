@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..graph.program import Program, Value, map_values, values_in
+from ..graph.program import Program, Value, map_values
 from ..graph.rerun import again
 from ..graph.to_numpy import joined
 from ..graph.trace import where_in
@@ -16,6 +16,7 @@ from ..ir.nodes import Module
 from ..ir.verify import checking, verify
 from ..loops.forms import Buffer, Fill, Made, Node
 from ..loops.fuse import Plan, memory_of, plan
+from ..loops.packing import UNPACKED
 from ..loops.threads import in_blocks
 from ..support.costs import PROGRAM_OPERATIONS, SMALL_ARRAY_BYTES, WOKEN_ADDITIONS
 from ..support.forks import compiler
@@ -55,11 +56,9 @@ class Native:
     """
 
     def __init__(self, program: Program, threads: int | None = None):
-        self.plan = plan(program, layouts=True)
+        self.plan = plan(program)
         if threads is not None:
             self.plan = in_blocks(self.plan)
-        nodes = iter(self.plan.outputs)
-        self.outputs = [next(nodes) if isinstance(out, Value) else None for out in program.outputs]
         self.emitted = emit(self.plan, STEPS, joins=True)
         self.threads = (threads or 1) if self.emitted.additions >= WOKEN_ADDITIONS else 1
         self.source = self.emitted.text
@@ -106,10 +105,12 @@ class Native:
         """Return an output as source where it is a result's own buffer, or a number everywhere; None where more is to be done."""
         if not isinstance(out, Value):
             return f"literals[{k}]"
-        node = self.outputs[k]
+        node: Any = self.plan.results[k]
+        if k in self.plan.packed:
+            return f"{self.emitted.names[node]}_numbers[{self.plan.packed[k][1]}]"
         if isinstance(node.form, Fill) and out.kind == "array" and out.layout == "C":
             return f"full({node.shape}, literal{k}, dtype{k})"
-        if node not in self.plan.stored or node.dtype != out.dtype or self.outputs.index(node) != k:
+        if node not in self.plan.stored or node.dtype != out.dtype or self.plan.results.index(node) != k:
             return None
         name = self.emitted.names[node]
         if out.kind == "array":
@@ -119,7 +120,8 @@ class Native:
     def written_out(self, outs):
         """Return the functions as a few statements: results are allocated, work comes from a pool, the parts are called."""
         plan, names = self.plan, self.emitted.names
-        results = {memory_of(node) for node, out in zip(plan.outputs, values_in(plan.program.outputs), strict=True) if out.kind == "array"}
+        pairs = list(zip(plan.results, plan.program.outputs, strict=True))
+        results = {memory_of(node) for node, out in pairs if node is not None and out.kind == "array"}
         made = {name: node for node, name in names.items() if node in plan.stored}.values()
         work = [node for node in made if node not in results]
         space: dict[str, Any] = {
@@ -147,11 +149,14 @@ class Native:
             space[f"part{k}"] = function
             given = ", ".join(names[node] for node in parameters)
             parts.append(f"part{k}({given})")
-        inputs = [f"x{k}" for k in range(len(plan.program.inputs))]
+        for name, kind in {(names[node], plan.program.outputs[k].kind) for k, (node, _) in plan.packed.items()}:
+            space[f"numbers_{kind}"] = UNPACKED[kind]
+            parts.append(f"{name}_numbers = numbers_{kind}({name})")
+        inputs = [f"x{k}" for k in range(len(plan.given))]
         given, fitted = ", ".join(inputs), list(inputs)
-        for k, value in enumerate(plan.program.inputs):
-            if plan.nodes[value] in names:
-                space[f"node{k}"] = plan.nodes[value]
+        for k, node in enumerate(plan.given):
+            if node in names:
+                space[f"node{k}"] = node
                 fitted[k] = f"fit(node{k}, x{k})"
 
         def define(name, parameters, allocated, returned, otherwise):
@@ -164,7 +169,13 @@ class Native:
             lines = ["try:", *(f"    {line}" for line in lines), f"except Exception: return {otherwise}"]
             exec("\n    ".join([f"def {name}({parameters}):", *lines]), space)
 
-        define("raw", given, allocated, f"({', '.join(outs)}{',' * (len(outs) == 1)})", f"again(program, ({given}{',' * bool(given)}))")
+        returned = f"({', '.join(outs)}{',' * (len(outs) == 1)})"
+        if len(plan.given) < len(plan.program.inputs):
+            space["takes"] = list(plan.given.values())
+            taken = [f"[{given}] = [take(inputs) for take in takes]", *(f"x{k} = {fit}" for k, fit in enumerate(fitted))]
+            define("call", "*inputs", [*taken, *allocated], returned, "again(program, inputs)")
+            return space["call"], space["call"], joined(space["call"]), joined(space["call"])
+        define("raw", given, allocated, returned, f"again(program, ({given}{',' * bool(given)}))")
         exec(f"def call({given}): return raw({', '.join(fitted)})", space)
         space["joined"] = joined(space["call"])
         lines = self.in_one_array(space)
@@ -179,7 +190,7 @@ class Native:
         """Return the lines that place all results in the array `into`, None where they cannot be."""
         outs = self.plan.program.outputs
         alike = all(isinstance(out, Value) and out.kind == "array" and out.layout == "C" and out.dtype == outs[0].dtype for out in outs)
-        if not outs or not alike:
+        if not outs or not alike or self.plan.packed:
             return None
         computed = [self.plan.nodes[out] for out in outs if not isinstance(self.plan.nodes[out].form, Fill)]
         if len(set(computed)) < len(computed):
@@ -199,10 +210,10 @@ class Native:
     def by_steps(self):
         """Return the function that runs parts and calls in order, and holds all values by node."""
         plan = self.plan
-        inputs = [plan.nodes[value] for value in plan.program.inputs]
         constants = {node: prepared(node, node.form.array) for node in self.emitted.constants}
         compiled = dict(zip(self.emitted.parts, self.functions, strict=True))
-        finish = [finisher(node, plan.nodes, out) for node, out in zip(self.outputs, plan.program.outputs, strict=True)]
+        places = [plan.packed[k][1] if k in plan.packed else () for k in range(len(plan.results))]
+        finish = [finisher(node, plan.nodes, out, at) for node, out, at in zip(plan.results, plan.program.outputs, places, strict=True)]
         made = dict.fromkeys(node for nodes in self.buffers.values() for node in nodes if node in plan.stored)
         fitting = {*constants, *(node for node in made if not isinstance(node.form, Made))}
 
@@ -223,7 +234,7 @@ class Native:
 
         def call(*given):
             held: dict[Node, Any] = dict(constants)
-            held.update(zip(inputs, given, strict=True))
+            held.update((node, take(given)) for node, take in plan.given.items())
             held.update((node, np.empty(node.shape, node.dtype)) for node in made)
             with np.errstate(all="ignore"):
                 for step in steps:
@@ -292,17 +303,17 @@ def as_value(value: Value, held, nodes):
     return np.asarray(x).item() if value.kind == "python" else np.asarray(x, value.dtype)[()]
 
 
-def finisher(node, nodes, out):
-    """Return the function that makes an output of the buffers; `node` is what is computed of it, itself or its transpose."""
+def finisher(node, nodes, out, at):
+    """Return the function that makes an output of the buffers; what `node` has at a place is computed of it, itself or its transpose."""
     if not isinstance(out, Value):
         return lambda held: out
     dtype = out.dtype
     if out.kind == "python":
-        return lambda held: np.asarray(seen(node, held)).item()
+        return lambda held: np.asarray(seen(node, held))[at].item()
     if out.kind == "scalar":
-        return lambda held: dtype.type(np.asarray(seen(node, held))[()])
+        return lambda held: dtype.type(np.asarray(seen(node, held))[at])
     if node is not nodes[out]:
-        return lambda held: np.array(seen(node, held), dtype).T
+        return lambda held: np.array(np.asarray(seen(node, held))[at], dtype).T
     order: Any = "F" if out.layout == "F" else "C"
     return lambda held: np.array(seen(node, held), dtype, order=order).reshape(out.shape, order=order)
 

@@ -440,10 +440,6 @@ class Translation(Writer):
             positions.append(integer(node.low))
         return Array(node.type, self.part(self.value(node.array), positions).pointer)
 
-    def of_At(self, node):
-        place = self.part(self.value(node.array), self.indices(node.index))
-        return Array(node.type, self.let(f"load ptr, ptr {place.pointer}"))
-
     def of_Reshape(self, node):
         return Array(node.type, self.value(node.array).pointer)
 

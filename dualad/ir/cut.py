@@ -1,7 +1,6 @@
 """Long functions of the loop IR cut into pieces, between statements outside of loops: compilers take more than in proportion to length.
 
-Numbers that live across pieces go through arrays of the caller's; rows and other views are made again in each piece that reads them, and
-what stands in a frame is taken out there.
+Numbers that live across pieces go through arrays of the caller's; rows and other views are made again in each piece that reads them.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 from .alike import united
-from .frame import is_taken
 from .nodes import ArrayType, Assign, For, ForRows, Function, Load, Module, Room, Statement, Store, Table, Var, number
 from .values import arithmetic_dtype
 from .walk import names, walked
@@ -29,10 +27,9 @@ def cut(module: Module, longest: int) -> Module:
 
 
 class Piece:
-    """Statements of a function, the variables that they mention, and which of these they set; `taken` is the length of what sets others."""
+    """Statements of a function, the variables that they mention, and which of these they set."""
 
-    def __init__(self, taken: Mapping[str, int]):
-        self.taken = taken
+    def __init__(self) -> None:
         self.statements: list[Statement] = []
         self.length = 0
         self.mentions: dict[str, Var] = {}
@@ -44,8 +41,6 @@ class Piece:
         for node in walked(statement):
             self.length += 1
             if isinstance(node, Var):
-                if node.name not in self.mentions:
-                    self.length += self.taken.get(node.name, 0)
                 self.mentions[node.name] = node
             elif isinstance(node, Assign | Room):
                 self.sets.update(target.name for target in targets(node))
@@ -58,17 +53,13 @@ def pieces(function: Function, longest: int, tables: Mapping[str, Table]) -> lis
     """
     if sum(1 for statement in function.body for _ in walked(statement)) <= longest:
         return [function]
-    frame = {statement.targets[0].name: statement for statement in function.body if is_taken(statement)}
-    lengths = {name: sum(1 for _ in walked(statement)) for name, statement in frame.items()}
-    parts, ended = [Piece(lengths)], False
+    parts, ended = [Piece()], False
     for statement, ends in zip(function.body, ends_in(function.body), strict=True):
-        if is_taken(statement):
-            continue
         if ended or parts[-1].length > longest // 4:
-            parts.append(Piece(lengths))
+            parts.append(Piece())
         parts[-1].add(statement)
         ended = ends
-    if len(parts) == 1 or not is_steady(function, parts) or any(name in part.sets for part in parts for name in frame):
+    if len(parts) == 1 or not is_steady(function, parts):
         return [function]
 
     views = [view for part in parts for view in part.statements if is_view(view)]
@@ -96,7 +87,7 @@ def pieces(function: Function, longest: int, tables: Mapping[str, Table]) -> lis
     for k, part in enumerate(parts):
         read = [Assign((across[name],), (homes[name],)) for name in part.mentions if name in homes and first[name] < k]
         stored = [Store(homes[name].array, homes[name].index, across[name]) for name in part.sets if name in homes and k < last[name]]
-        body = (*taken(frame, part), *read, *(statement for statement in part.statements if statement not in rooms), *stored)
+        body = (*read, *(statement for statement in part.statements if statement not in rooms), *stored)
         mentions = names(body)
         given = tuple(var for var in (*function.parameters, *(room.target for room in rooms)) if var.name in mentions)
         made.append(Function(f"{function.name}_{k}", given, body))
@@ -121,11 +112,6 @@ def ends_in(body: tuple[Statement, ...]) -> list[bool]:
 def set_in(statement: Statement) -> set[str]:
     """Return the variables that a loop sets."""
     return {target.name for node in walked(statement) if isinstance(node, Assign) for target in node.targets}
-
-
-def taken(frame: dict[str, Assign], piece: Piece) -> list[Assign]:
-    """Return the statements that take out of the frame what a piece mentions."""
-    return [frame[name] for name in piece.mentions if name in frame]
 
 
 def is_steady(function: Function, parts: list[Piece]) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "ARITHMETIC", "ArrayType", "Assign", "At", "Call", "CallLoop", "Cast", "Const", "Do", "Expression", "Fill", "For",
+    "ARITHMETIC", "ArrayType", "Assign", "Call", "CallLoop", "Cast", "Const", "Do", "Expression", "Fill", "For",
     "ForRows", "Function", "If", "Lane", "Load", "Module", "Op", "Reshape", "Return", "Room", "Row", "Statement", "Store", "Table", "Type",
     "Var",
 ]  # fmt: skip
@@ -127,19 +127,6 @@ class Reshape:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class At:
-    """An array whose address is an element of another one; it overlaps with none that has a name."""
-
-    array: Expression
-    index: tuple[Expression, ...]
-    type: ArrayType
-
-    @property
-    def dtype(self) -> Any:
-        return self.type.dtype
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Lane:
     """Which of `count` partial sums element `index` belongs to: its last bits, or the last one (`count`) from the element `below` on."""
 
@@ -149,7 +136,7 @@ class Lane:
     dtype: str = "int64"
 
 
-Expression = Const | Var | Op | Cast | Call | Load | Row | Reshape | At | Lane
+Expression = Const | Var | Op | Cast | Call | Load | Row | Reshape | Lane
 
 
 # --- statements -------------------------------------------------------------------------------------------------------------------

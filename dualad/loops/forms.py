@@ -17,14 +17,16 @@ from ..graph.program import Value
 from ..rules.cotangents import Shaped
 from ..rules.indexing import expanded
 from ..rules.kinds import ROWS
-from ..rules.scalars import IMAGINARY, REAL_PART, Scalar
+from ..rules.scalars import IMAGINARY, REAL_PART, Scalar, itself
 from ..rules.shapes import select
+from ..support.costs import ONE_BY_ONE
 from .maps import WHOLE, resolved, scalar_of, within
 
 __all__ = [
     "LOWERINGS", "AffineIndex", "Buffer", "Call", "Choose", "Cumulative", "Fill", "GatherIndex", "Index", "Made", "Map", "NoLoopForm",
-    "Node", "Order", "Piecewise", "Position", "Reduce", "Region", "Repeat", "Scatter", "Window", "along", "broadcast", "converted",
-    "copied", "fill", "identity", "in_memory", "indexed", "lowers", "mapped", "parts_of", "runs_of", "taken",
+    "Node", "Order", "Piecewise", "Position", "Reduce", "Region", "Repeat", "Scatter", "Window", "along", "broadcast", "buffer",
+    "converted", "copied", "elements_of_one", "fill", "identity", "in_memory", "indexed", "lowers", "mapped", "parts_of", "runs_of",
+    "taken",
 ]  # fmt: skip
 
 
@@ -250,6 +252,11 @@ def fill(number, shape=(), dtype=None):
     )
 
 
+def buffer(value: Value) -> Node:
+    """Return the node of an input."""
+    return Node(Buffer(value), value.shape, value.dtype, value.weak)
+
+
 def along(axis, count, stride=1, offset=0):
     return AffineIndex(axis, ((0, count, stride, offset),))
 
@@ -334,6 +341,19 @@ def taken(node, axis, positions):
         constant = Node(Buffer(None, np.ascontiguousarray(positions, np.int64)), (len(positions),), np.int64)
         maps[axis] = GatherIndex(constant, (along(axis, len(positions)),), 0)
     return indexed(node, maps, shape)
+
+
+def elements_of_one(nodes):
+    """Return the array of many numbers that are elements of one vector at known places, None for any others."""
+    places: dict[Node, list[int]] = {}
+    for node in nodes if len(nodes) > ONE_BY_ONE else ():
+        dtype = node.dtype
+        while isinstance(node.form, Map) and node.form.scalar.function is itself and node.form.operands[0].dtype == dtype:
+            (node,) = node.form.operands
+        if not isinstance(node.form, Index) or type(node.form.maps[0]) is not int or node.form.source.ndim > 1:
+            return None
+        places.setdefault(node.form.source, []).append(node.form.maps[0])
+    return taken(node.form.source, 0, np.array(places[node.form.source])) if len(places) == 1 else None
 
 
 def in_memory(operation):

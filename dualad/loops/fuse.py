@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..graph.program import Program, Value, values_in
+from ..graph.program import Program, Value
 from ..rules.names import np
 from ..support.costs import CACHE_ELEMENTS, INLINED_TERMS, LONG_FUNCTION, NEST_ROOTS, UNROLLED_ELEMENTS
 from .forms import (
@@ -36,6 +37,7 @@ from .forms import (
 from .inline import compose, guard, start
 from .lower import lower
 from .moves import view
+from .packing import pack_inputs, pack_outputs
 
 __all__ = ["Nest", "Part", "Plan", "additions", "adds", "memory_of", "plan", "reachable", "worth_storing"]
 
@@ -78,7 +80,10 @@ class Plan:
 
     program: Program
     nodes: dict[Value, Node]
-    outputs: list[Node]  # of the outputs that are no literals
+    given: dict[Node, Callable]  # with the functions that take each out of the inputs
+    results: list[Node | None]  # None for literals
+    packed: dict[int, tuple[Node, int]]  # the outputs that are elements of an array: it, and the place there
+    outputs: list[Node]
     stored: set[Node]
     steps: list
     passing: set[Node] = field(default_factory=set)
@@ -88,22 +93,27 @@ class Plan:
     fuses: bool = False
 
 
-def plan(program: Program, layouts: bool = False, inside: bool = False) -> Plan:
-    """Return how a program is computed, `inside` of a loop or not; with `layouts`, the transposes of outputs that are in the order of F."""
-    nodes = lower(program, inner_loops=True, inside=inside)
-    outputs = [nodes[out] for out in values_in(program.outputs)]
-    if layouts:
-        turns = {
-            out: view(np.transpose, node, (), {})
-            for out, node in zip(values_in(program.outputs), outputs, strict=True)
-            if out.layout == "F" and out.ndim > 1 and out.kind == "array" and node.dtype == out.dtype  # its transpose is contiguous
-        }
-        outputs = [turns.get(out, nodes[out]) for out in values_in(program.outputs)]
+def plan(program: Program, inside: bool = False) -> Plan:
+    """Return how a program is computed. One that is not `inside` of a loop gives the transposes of outputs in the order of F, and packs."""
+    inputs, given = pack_inputs(program, inside)
+    nodes = lower(program, inner_loops=True, inside=inside, given=inputs)
+    results = [nodes[out] if isinstance(out, Value) else None for out in program.outputs]
+    packed: dict[int, tuple[Node, int]] = {}
+    if not inside:
+        packed = pack_outputs(program, results)
+        turned: dict[Node, Node] = {}  # whose transposes are contiguous
+        for k, (out, node) in enumerate(zip(program.outputs, results, strict=True)):
+            if k in packed:
+                results[k] = packed[k][0]
+            elif node is not None and out.layout == "F" and out.ndim > 1 and out.kind == "array" and node.dtype == out.dtype:
+                results[k] = turned[node] = turned.get(node) or view(np.transpose, node, (), {})
+    outputs = [node for node in results if node is not None]
     order = reachable(outputs)
     stored = roots_of(order, outputs)
     steps = steps_of(order, stored)
     made = [node for node in dict.fromkeys((*nodes.values(), *order)) if isinstance(node.form, Made)]
-    return Plan(program, nodes, outputs, stored | set(made), steps, passing(steps, stored, outputs), made)
+    kept = stored | set(made)
+    return Plan(program, nodes, given, results, packed, outputs, kept, steps, passing(steps, stored, outputs), made)
 
 
 def memory_of(node):

@@ -7,8 +7,9 @@ arguments with `Node`s for values and returns a node; it raises `NoLoopForm` whe
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import cache
 
 from ..graph.branch import Branch
 from ..graph.program import Program, Value, map_values
@@ -35,6 +36,7 @@ from .forms import (
     NoLoopForm,
     Repeat,
     broadcast,
+    buffer,
     converted,
     copied,
     fill,
@@ -53,15 +55,16 @@ __all__ = ["lower", "lowering_of", "rule_of"]
 ROOMS = (elimination, moves, orders, sums)  # whose rules enter the table
 
 
-def lower(program: Program, inner_loops: bool = False, inside: bool = False, given: Sequence[Node] = ()) -> dict[Value, Node]:
+def lower(
+    program: Program, inner_loops: bool = False, inside: bool = False, given: Iterable[Node] | None = None, inlined: bool = False
+) -> dict[Value, Node]:
     """Return the node of every value of a program, whose inputs may be `given`.
 
     With `inner_loops`, functions without loops are made of what their code calls, or that of a ufunc underneath is called. What is
-    `inside` of a loop is called from compiled code, where else Python calls it between the loops.
+    `inside` of a loop is called from compiled code, where else Python calls it between the loops; what is `inlined` in another program
+    must not be called: its values are none of that program's.
     """
-    nodes: dict[Value, Node] = dict(zip(program.inputs, given, strict=False))
-    for value in program.inputs[len(given) :]:
-        nodes[value] = Node(Buffer(value), value.shape, value.dtype, value.weak)
+    nodes = dict(zip(program.inputs, map(buffer, program.inputs) if given is None else given, strict=True))
     for value, array in program.constants.items():
         first = array.ravel()[:1]
         same = array.size and array.dtype.kind in "fiub" and array.tobytes() == first.tobytes() * array.size
@@ -70,7 +73,7 @@ def lower(program: Program, inner_loops: bool = False, inside: bool = False, giv
         try:
             results = WHOLE.get(type(operation.fn), lowered)(operation, nodes)
         except NoLoopForm as reason:
-            results = called(operation, nodes, str(reason), inner_loops, inside, inlined=bool(given))
+            results = called(operation, nodes, str(reason), inner_loops, inside, inlined)
         for out, node in zip(operation.outputs, results, strict=True):
             nodes[out] = node
             if node.line is None and not isinstance(node.form, Fill):
@@ -79,10 +82,7 @@ def lower(program: Program, inner_loops: bool = False, inside: bool = False, giv
 
 
 def called(operation, nodes, reason, inner_loops, inside, inlined):
-    """Return the nodes of the results of an operation that has no loops: of its code, of the loop of a ufunc, else of a call.
-
-    What is `inlined` must not be called: its values are none of the program's.
-    """
+    """Return the nodes of the results of an operation that has no loops: of its code, of the loop of a ufunc, else of a call."""
     if inner_loops:
         try:
             made = by_code(operation, nodes) if row_says(operation.fn, "inlined") else by_inner_loop(operation, nodes)
@@ -115,7 +115,7 @@ def by_code(operation, nodes):
         program = tracing.finish(list(result) if operation.several else [result])
     if tracing.tests:
         raise NoLoopForm("its way depends on values")
-    made = lower(program, True, given=[nodes[value] for value in operation.reads])
+    made = lower(program, True, given=[nodes[value] for value in operation.reads], inlined=True)
     return [made[out] for out in program.outputs]
 
 
@@ -157,7 +157,7 @@ def selected(operation, condition, given):
         raise NoLoopForm("it would take longer")
     arms = []
     for program in programs:
-        nodes = lower(program, given=given)
+        nodes = lower(program, given=given, inlined=True)
         arms.append([nodes[out] if type(out) is Value else fill(out) for out in program.outputs])
     made = [node for node in reachable([*arms[0], *arms[1]], lambda node: () if node in given else operands(node)) if node not in given]
     if any(type(node.form) not in (Map, Fill) or node.dtype.kind not in "fb" for node in made):
@@ -203,7 +203,7 @@ def lowered(operation, nodes):
     args, kwargs = (map_values(nodes.__getitem__, part) for part in (operation.args, operation.kwargs))
     if rule is not None:
         try:
-            bound = inspect.signature(rule).bind(given, *args, **kwargs)
+            bound = signature_of(rule).bind(given, *args, **kwargs)
         except TypeError:
             raise NoLoopForm("it has keywords that the loops have not") from None
         for name in NUMBERS & bound.arguments.keys():
@@ -220,6 +220,11 @@ def lowered(operation, nodes):
 NUMBERS = {
     "axes", "axis", "count", "ddof", "decimals", "k", "options", "pad_width", "reps", "rest", "shape", "size", "window_shape",
 }  # fmt: skip
+
+
+@cache
+def signature_of(rule: Callable) -> inspect.Signature:
+    return inspect.signature(rule)
 
 
 def plain(part):

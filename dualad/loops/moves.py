@@ -30,6 +30,7 @@ from .forms import (  # fmt: skip
     along,
     broadcast,
     converted,
+    elements_of_one,
     fill,
     identity,
     indexed,
@@ -170,12 +171,8 @@ def surrounded(out, x, pad_width, constant_values=0):
     if number.shape if isinstance(number, Node) else isinstance(number, tuple | list) or np.ndim(number):
         raise NoLoopForm("the constants differ")
     index = tuple(slice(before, before + n) for (before, _), n in zip(pad_width, x.shape, strict=True))
-    base = (
-        broadcast(converted(number, out.dtype), out.shape)
-        if isinstance(number, Node)
-        else fill(out.dtype.type(number), out.shape, out.dtype)
-    )
-    return placed(base, x, index)
+    number = number if isinstance(number, Node) else fill(out.dtype.type(number), (), out.dtype)
+    return placed(broadcast(converted(number, out.dtype), out.shape), x, index)
 
 
 @lowers
@@ -220,8 +217,8 @@ def concatenate(out, *arrays, axis=0, dtype=None, casting=None):
 
 @lowers
 def stack(out, *arrays, axis=0, dtype=None, casting=None):
-    axis %= len(out.shape)
-    return joined(out, [reshaped(x, (*x.shape[:axis], 1, *x.shape[axis:])) for x in map(as_node, arrays)], axis)
+    k, nodes = axis % len(out.shape), list(map(as_node, arrays))
+    return elements_of_one(nodes) or joined(out, [reshaped(x, (*x.shape[:k], 1, *x.shape[k:])) for x in nodes], k)
 
 
 def as_node(x):

@@ -27,10 +27,9 @@ def stored(size=3):
     return compiled(parameters, Store(a, (place.node,), choose(flag, n * z.real + z.imag, n + w).node))
 
 
-@pytest.fixture(params=["built-in", "ctypes", "frame"])
+@pytest.fixture(params=["built-in", "ctypes"])
 def function(request, monkeypatch):
     monkeypatch.setattr(machine, "made", {})
-    monkeypatch.setattr(machine, "ONE_BY_ONE", 0 if request.param == "frame" else 100)
     entry.tell.cache_clear()
     if request.param != "ctypes":
         return stored()
