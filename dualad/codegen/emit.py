@@ -102,6 +102,8 @@ def emit(
                 others[type(step.form)](function, step)
                 functions[k] = function
             except NoLoopForm:
+                if prefix:  # of a unit, which is computed whole or not at all
+                    raise
                 if shares:
                     return emit(plan, others, prefix, joins, depth, called=k)
             buffers.end()

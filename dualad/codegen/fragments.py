@@ -67,6 +67,9 @@ class Unit:
             prefix = f"deep{hashlib.sha256(prefix.encode()).hexdigest()[:12]}_"  # LLVM cuts names of more than 1024 letters
         self.program, self.prefix = program, prefix
         made = plan(program, inside=True)
+        for step in made.steps:
+            if type(step) is Node and type(step.form) not in STEPS:
+                raise NoLoopForm(f"it calls {told(step.form)}")
         made.fuses = fuses
         nodes = {i: made.nodes[out] for i in adding if isinstance(out := program.outputs[i], Value)}
         self.added = [i for i, node in nodes.items() if node.shape and adds(made, node)]
@@ -74,9 +77,6 @@ class Unit:
         self.plan = in_blocks(made) if blocks else made
         self.source = emit(self.plan, STEPS, prefix, depth=depth)
         self.module = self.source.module
-        for k, step in enumerate(self.plan.steps):
-            if k not in self.source.parts:
-                raise NoLoopForm(f"it calls {told(step.form)}")
         self.work: dict[str, Var] = {}
         self.constants = [variable(f"{prefix}{self.source.names[node]}", node) for node in self.source.constants]
         self.arrays = [np.array(node.form.array, order="C") for node in self.source.constants]

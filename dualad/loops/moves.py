@@ -41,7 +41,7 @@ from .forms import (  # fmt: skip
     taken,
 )
 
-__all__ = ["as_node", "known", "placed", "position", "positions_along", "reshaped", "view", "viewed", "window"]
+__all__ = ["along_axis", "as_node", "known", "placed", "position", "positions_along", "reshaped", "view", "viewed", "window"]
 
 
 # --- moving elements -----------------------------------------------------------------------------------------------------------------
@@ -100,6 +100,11 @@ def reshaped(x, shape):
     return Node(Buffer(None, None, x, (x,)), shape, x.dtype)
 
 
+def along_axis(x, axis):
+    """Return an array and the axis that a function goes along: of all elements without one."""
+    return (reshaped(x, (x.size,)), 0) if axis is None or not x.ndim else (x, axis % x.ndim)
+
+
 @lowers
 def broadcast_to(out, x, shape, subok=False):
     return broadcast(x if isinstance(x, Node) else fill(x), out.shape)
@@ -125,11 +130,10 @@ def roll(out, x, shift, axis=None):
 
 @lowers
 def repeat(out, x, repeats, axis=None):
-    if axis is None or not x.ndim:
-        x, axis = reshaped(x, (x.size,)), 0
+    x, axis = along_axis(x, axis)
     if isinstance(repeats, Node):
         repeats = known(repeats)
-    return taken(x, axis % x.ndim, np.repeat(np.arange(x.shape[axis]), repeats))
+    return taken(x, axis, np.repeat(np.arange(x.shape[axis]), repeats))
 
 
 @lowers
@@ -384,8 +388,7 @@ def get(out, x, index):
 
 @lowers
 def take(out, x, indices, axis=None, into=None, mode="raise"):
-    if axis is None or not x.ndim:
-        x, axis = reshaped(x, (x.size,)), 0
+    x, axis = along_axis(x, axis)
     n = x.shape[axis]
     try:
         indices, apply = known(indices), lambda fn, *numbers: fn(*numbers)
@@ -395,7 +398,7 @@ def take(out, x, indices, axis=None, into=None, mode="raise"):
         indices = apply(np.remainder, indices, n)
     elif mode != "raise":
         indices = apply(np.minimum, apply(np.maximum, indices, 0), n - 1)
-    return get(out, x, (*(slice(None),) * (axis % x.ndim), indices))
+    return get(out, x, (*(slice(None),) * axis, indices))
 
 
 def gather_maps(shape, index):

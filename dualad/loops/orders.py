@@ -28,7 +28,7 @@ from .forms import (
     taken,
 )
 from .maps import WHOLE
-from .moves import as_node, known, position, reshaped
+from .moves import along_axis, as_node, known, position, reshaped
 from .sums import reduced
 
 __all__: list[str] = []
@@ -49,11 +49,6 @@ def before(x, y):
     if less.form.dtypes[0].kind != "f":
         return less
     return mapped(np.logical_or, less, mapped(np.logical_and, mapped(np.not_equal, y, y), mapped(np.equal, x, x)))
-
-
-def flat(x, axis):
-    """Return an array and the axis that a function goes along: of all elements without one."""
-    return (reshaped(x, (x.size,)), 0) if axis is None or not x.ndim else (x, axis % x.ndim)
 
 
 def places_along(places, axis, length):
@@ -79,7 +74,7 @@ def ranks(x, axis):
 
 @lowers
 def argsort(out, x, axis=-1, kind=None, order=None, stable=None):
-    x, axis = flat(ordered(x), axis)
+    x, axis = along_axis(ordered(x), axis)
     if order is not None:
         raise NoLoopForm("it sorts by fields")
     if x.shape[axis] > UNROLLED_ELEMENTS:
@@ -89,7 +84,7 @@ def argsort(out, x, axis=-1, kind=None, order=None, stable=None):
 
 @lowers
 def reordered(out, x, places, axis, **options):
-    x, axis = flat(x, axis)
+    x, axis = along_axis(x, axis)
     return indexed(x, places_along(places, axis, x.shape[axis]), places.shape)
 
 
@@ -153,7 +148,7 @@ def place_of(name):
     """Make the rule of the place of the first largest or smallest element, or of the first NaN."""
 
     def rule(out, x, axis=None, into=None, keepdims=NO):
-        x, axis = flat(ordered(x), axis)
+        x, axis = along_axis(ordered(x), axis)
         best = mapped(np.equal, x, reduced(name, x, (axis,), True))
         best = mapped(np.logical_or, best, mapped(np.not_equal, x, x))
         places = mapped(select, best, position(axis, x.shape), x.shape[axis], out=WHOLE)

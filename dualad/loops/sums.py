@@ -31,7 +31,7 @@ from .forms import (
     parts_of,
     taken,
 )
-from .moves import as_node, known, placed, position, positions_along, reshaped
+from .moves import along_axis, as_node, known, placed, position, positions_along, reshaped
 
 __all__ = ["product", "reduced"]
 
@@ -207,9 +207,8 @@ def scanned(name):
     """Make the rule of a cumulative sum or product."""
 
     def rule(out, x, axis=None, dtype=None, into=None):
-        if axis is None or not x.ndim:
-            x, axis = reshaped(x, (x.size,)), 0
-        return Node(Cumulative(name, converted(x, out.dtype), axis % x.ndim), x.shape, out.dtype)
+        x, axis = along_axis(x, axis)
+        return Node(Cumulative(name, converted(x, out.dtype), axis), x.shape, out.dtype)
 
     return rule
 
