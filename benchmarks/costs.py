@@ -205,7 +205,7 @@ PROGRAMS: dict[str, Callable[[], Callable]] = {
     "matrix functions, 6 x 6": partial(small_matrix, 6),
     "matrix functions, 10 x 10": partial(small_matrix, 10),
     "system of 3": partial(system, 3),
-    "system of 6": partial(system, 6),
+    "system of 4": partial(system, 4),
     "window of 5": partial(windows, 5),
     "window of 9": partial(windows, 9),
     "window of 20": partial(windows, 20),

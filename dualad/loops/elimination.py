@@ -135,7 +135,7 @@ def regular(pivot, fine):
 
 def rows_of(out, a):
     """Return the elements of a matrix, or of many of them."""
-    if a.shape[-1] ** 2 > UNROLLED_ELEMENTS or out.dtype.kind != "f" or a.dtype.kind not in "fiub":
+    if a.shape[-1] ** 2 > UNROLLED_ELEMENTS // 2 or out.dtype.kind != "f" or a.dtype.kind not in "fiub":
         raise NoLoopForm(CALLED)
     return elements(a, out.dtype)
 

@@ -27,7 +27,7 @@ FUNCTIONS = {
     "slogdet": np.linalg.slogdet,
     "cholesky": lambda a: np.linalg.cholesky(a @ np.swapaxes(a, -1, -2)),
 }
-ROWS = math.isqrt(UNROLLED_ELEMENTS)
+ROWS = math.isqrt(UNROLLED_ELEMENTS // 2)
 functions = pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
 
 
