@@ -16,7 +16,7 @@ from ..graph.program import Program, Value, map_values
 from ..graph.scan import Scan
 from ..graph.trace import Trace
 from ..ir.values import choose
-from ..rules.indexing import cast, discretize, stated
+from ..rules.indexing import cast, discretize, getitem, stated
 from ..rules.kinds import ROWS, row_says
 from ..rules.names import np
 from ..rules.scalars import IMAGINARY, REAL_PART, Scalar, kernel
@@ -208,6 +208,8 @@ def lowered(operation, nodes):
             raise NoLoopForm("it has keywords that the loops have not") from None
         for name in NUMBERS & bound.arguments.keys():
             bound.arguments[name] = plain(bound.arguments[name])
+        if "ops" in bound.arguments:  # an index may be computed
+            bound.arguments["ops"] = [(fn, *args) if fn is getitem else (fn, *map(plain, args)) for fn, *args in bound.arguments["ops"]]
         made = rule(*bound.args, **bound.kwargs)
     elif (scalar := scalar_of(fn)) is not None and not kwargs:
         made = elementwise(fn, given, args)

@@ -320,8 +320,8 @@ def placed(base, v, index, ops=()):
         if fn is getitem and is_basic(args[0]):
             part.index(args[0])
         elif fn is np.transpose:
-            axes = (args[0] if args else kwargs.get("axes")) or range(len(part.order))[::-1]
-            part.transpose([axis % len(part.order) for axis in axes])
+            axes = args[0] if args else kwargs.get("axes")
+            part.transpose([axis % len(part.order) for axis in (range(len(part.order))[::-1] if axes is None else axes)])
         else:
             return placed_anywhere(base, v, index, ops)
     part.index(index)

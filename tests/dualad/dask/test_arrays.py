@@ -112,6 +112,10 @@ def f(x):
     return np.sum(np.where(y > 0.1, y, 0.5 * y)) + np.mean(x) ** 2
 
 
+def turned(x):
+    return np.transpose(np.reshape(x, (3, 4)), np.array([1, 0]))
+
+
 def test_verbs_take_and_return_dask_arrays():
     d, v = lazy(X, 5), lazy(X[::-1].copy(), 5)
     for got, expected in (
@@ -122,6 +126,7 @@ def test_verbs_take_and_return_dask_arrays():
         (hvp(f, d, v), hvp(f, X, X[::-1])),
         (grad(lambda p: f(p["x"]) * p["s"])({"x": d, "s": 2.0}), grad(lambda p: f(p["x"]) * p["s"])({"x": X, "s": 2.0})),
         (vjp(np.cumsum, d)[1](v)[0], vjp(np.cumsum, X)[1](X[::-1])[0]),
+        (jvp(turned, (d,), (v,)), jvp(turned, (X,), (X[::-1],))),
         (linearize(f, d)[1](v), linearize(f, X)[1](X[::-1])),
         (grad(lambda x: jit(f)(x))(d), grad(f)(X)),
         (jvp(lambda x: np.ones(3), (d,), (v,)), jvp(lambda x: np.ones(3), (X,), (X,))),

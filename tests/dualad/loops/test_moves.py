@@ -46,6 +46,8 @@ def written_at_places(x):
     y.reshape(4, 5)[1:3, ::-1].T[places(x[:3], 5)] = x[:2] * x[2]
     y.reshape(20)[places(x[0], 20)] = x[3]
     np.flip(y.reshape(4, 5), 0)[places(x[:2], 4), 1:] = x[4:6, None]
+    np.transpose(y.reshape(2, 5, 2), np.array([1, 0, 2]))[places(x[8:10], 5), 1] = x[10]
+    np.transpose(y.reshape(2, 5, 2), np.array([1, 0, 2]))[1:3] *= 0.5
     y.reshape((4, 5), order="F")[1:, places(x[6], 5)] = x[7] * y[7]
     return y
 

@@ -225,8 +225,8 @@ def test_locks_are_taken_in_any_order(monkeypatch):
     assert not forks.TAKEN and first.acquire(blocking=False) and second.acquire(blocking=False)
 
 
-#: locks that forks need not know: a job of a thread that the child does not have
-APART = {"checkpoint/storage/worker.py"}
+#: locks that forks need not know: a job of a thread that the child does not have; a child's folder of a fit has a new table of them
+APART = {"checkpoint/storage/worker.py", "checkpoint/durable/fit_folder.py"}
 
 
 def test_every_lock_is_known_to_forks():
