@@ -387,7 +387,7 @@ def blank_like(x, dtype=None, order="K"):
 
 def blank_filled(x, shape, dtype=None, order="C"):
     shape = (shape,) if issubclass(type(shape), int | np.integer) else tuple(shape)
-    return da.zeros(shape, dtype or x.dtype, chunks=chunks_of(shape, x.dtype))
+    return da.zeros(shape, dtype=dtype or x.dtype, chunks=chunks_of(shape, x.dtype))
 
 
 def chunks_of(shape, dtype):

@@ -92,8 +92,8 @@ def several(fn):
 
 
 def rfftn(a, s=None, axes=None, norm=None, out=None):
-    *rest, (n, axis) = lengths(a, s, axes)
-    a = np.fft.rfft(a, a.shape[axis] if n is None else n, axis, norm)
+    *rest, (n, axis) = [(a.shape[axis] if n is None else n, axis) for n, axis in lengths(a, s, axes)]  # an axis may stand there twice
+    a = np.fft.rfft(a, n, axis, norm)
     for n, axis in reversed(rest):  # NumPy 2.0 goes the other way, which rounds otherwise
         a = np.fft.fft(a, n, axis, norm)
     return a

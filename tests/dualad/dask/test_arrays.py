@@ -116,6 +116,17 @@ def turned(x):
     return np.transpose(np.reshape(x, (3, 4)), np.array([1, 0]))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, complex])
+def test_a_buffer_of_another_shape_has_the_dtype(dtype):
+    def padded(x):
+        y = np.zeros_like(x, shape=14)
+        y[1:-1] = x
+        return y
+
+    x = (X * (2.0 - 1j)).astype(dtype) if dtype is complex else X.astype(dtype)
+    assert_alike(jvp(padded, (lazy(x),), (lazy(x),)), jvp(padded, (x,), (x,)))
+
+
 def test_verbs_take_and_return_dask_arrays():
     d, v = lazy(X, 5), lazy(X[::-1].copy(), 5)
     for got, expected in (

@@ -150,6 +150,7 @@ VALUES = {
     "cumprod along an axis of a number": (lambda x: np.cumprod(x, axis=0), np.array(2.0)),
     "letters of einsum": (lambda a: np.einsum(a, [26, 0]), np.arange(6.0).reshape(2, 3)),
     "irfftn": (lambda a: np.fft.irfftn(a, s=(3, -1), axes=(0, 1)), np.arange(9.0).reshape(3, 3)),
+    "rfftn along an axis twice": (lambda a: np.real(np.fft.rfftn(a, axes=[0, 0])), np.arange(6.0)),
     "bins of single precision": (lambda a: np.histogram(a)[1], np.array([0.1, 0.2, 0.7], np.float32)),
     "weights in bins": (lambda a: np.histogram(np.array([0.1, 0.2, 0.7]), weights=a)[0], np.array([0.1, 0.2, 0.7])),
     "nanmax of nothing": (lambda a: np.nanmax(a, initial=-5.0), np.array([NAN, NAN])),
