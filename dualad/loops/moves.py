@@ -362,7 +362,7 @@ def placed_anywhere(x, v, index, ops):
         else:
             places = fn(places, *args, **kwargs)
     chosen = get(None, as_node(places), index)
-    return reshaped(assigned(None, reshaped(x, (x.size,)), v, chosen), x.shape)
+    return reshaped(assigned(None, reshaped(x, (x.size,)), v, chosen), x.shape) if chosen.size else x
 
 
 def plain_index(index):

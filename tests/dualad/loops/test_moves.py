@@ -91,6 +91,16 @@ FUNCTIONS = {
 }
 
 
+def test_what_is_written_nowhere_changes_nothing():
+    def f(x):
+        y = x * 1.0
+        y.reshape(20)[..., 0].ravel()[1:] = x[1]
+        return y * x
+
+    np.testing.assert_array_equal(jit(f)(X), f(X))
+    np.testing.assert_array_equal(jit(grad(lambda x: np.sum(f(x))))(X), 2.0 * X)
+
+
 def test_parts_of_complex_numbers_are_written():
     def f(z):
         z = z * 1.0
