@@ -274,7 +274,7 @@ class Index(Linear):
             whole: Any = now if at in adjoints.owned else adjoints.buffer(at, like)
             whole[index] += g
             return
-        if self.adds_into(now, g):
+        if now is not ZERO and self.adds_into(now, g):
             accumulated(adjoints.buffer(at, like), g, index)
             return
         adjoints.add(node, self.row.vjp(0, g, None, self.args, {}), True)
@@ -284,7 +284,7 @@ class Index(Linear):
     def adds_into(self, now: Any, g: Any) -> bool:
         """Return whether a cotangent can be added into what an adjoint is now."""
         like, index = self.args
-        if now is ZERO or not like.shape or isinstance(g, Directions) or isinstance(now, Directions):  # one of no axes may be a number
+        if not like.shape or isinstance(g, Directions) or isinstance(now, Directions):  # one of no axes may be a number
             return False
         if type(g) is not float and is_complex(g) and like.dtype.kind != "c":
             return False

@@ -257,7 +257,7 @@ def array_function(self: Var, fn: Callable[..., Any], types: Any, args: Any, kwa
             and (row.canonical is None or row.canonical(args, kwargs)[0] is args)
         ):
             v = row.call(a, *args[1:], **kwargs)
-            rest = tape.freeze(args[1:]) if len(args) > 1 else ()
+            rest = map(tape.freeze, args[1:])
             small = a.nbytes <= tape.small and (type(v) is not ndarray or v.nbytes <= tape.small)
             r = linear(None if small else Linear, row, (abstract(a), *rest), kwargs and tape.freeze(kwargs), self.node, v, tape)
             if row.view is not None and shows_memory(v, a):
@@ -290,8 +290,10 @@ def of_one_level(args: Any, tape: Tape) -> bool:
 
 def plain_rest(args: Any, kwargs: dict[str, Any]) -> bool:
     """Return whether nothing but the first argument is traced, and no array is to be written into."""
-    rest = (*args[1:], *kwargs.values())
-    return (NEVER_WRITTEN.issuperset(map(type, rest)) or not any(isinstance(value, Handle) for value in rest)) and "out" not in kwargs
+    for value in (*args[1:], *kwargs.values()) if kwargs else args[1:]:
+        if type(value) not in NEVER_WRITTEN and isinstance(value, Handle):
+            return False
+    return "out" not in kwargs
 
 
 def linear(kind: type[Linear] | None, row: Any, args: Any, kwargs: dict[str, Any], node: Any, v: Any, tape: Tape) -> Var:

@@ -14,6 +14,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+BASIC = (int, slice, np.integer)
+
+
 @primitive
 def getitem(x, index):
     """Return ``x[index]``."""
@@ -23,10 +26,11 @@ def getitem(x, index):
 @primitive
 def scatter(g, index, like):
     """Return zeros of the shape and dtype of `like` (an `Abstract`) with `g` added at `index`; repeated indices sum."""
-    out = np.zeros(like.shape, np.result_type(g, like.dtype) if np.iscomplexobj(g) else like.dtype)
-    if not reads_once(index):
-        return accumulated(out, g, index)
-    out[index] = g  # which keeps the sign of a zero
+    out = np.zeros(like.shape, np.result_type(g, like.dtype) if is_complex(g) else like.dtype)
+    if reads_once(index):
+        out[index] = g  # which keeps the sign of a zero
+    else:
+        np.add.at(out, index, g)
     return out
 
 
@@ -117,7 +121,7 @@ def is_basic(index) -> bool:
     """Return whether an index is basic (integers, slices, Ellipsis, None), so that it gives a view."""
     if type(index) is tuple:
         return all(map(is_basic, index))
-    return index is None or index is Ellipsis or (issubclass(type(index), int | slice | np.integer) and type(index) is not bool)
+    return index is None or index is Ellipsis or (issubclass(type(index), BASIC) and type(index) is not bool)
 
 
 def in_range(index, n, mode):
@@ -127,7 +131,7 @@ def in_range(index, n, mode):
 
 def reads_once(index) -> bool:
     """Return whether an index, by its type, shows no element twice."""
-    return is_basic(index) or (type(index) is np.ndarray and index.dtype == bool)
+    return index.dtype == bool if type(index) is np.ndarray else is_basic(index)
 
 
 def is_whole(index) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..support.hints import Rest, Result
 
-__all__ = ["all_finite", "primitive", "ratio", "strong_multiply", "zero_wins"]
+__all__ = ["all_finite", "asking", "primitive", "ratio", "strong_multiply", "zero_wins"]
 
 
 PLAIN = {np.ndarray, np.float64, float, int, bool, str, slice, type(None)}
@@ -23,6 +23,24 @@ def within(sequence):
         if (apply := within(part) if type(part) in SEQUENCES else getattr(type(part), "__dualad_apply__", None)) is not None:
             return apply
     return None
+
+
+def asking(fn, named=None):
+    """Return `fn` as a function that looks for traced values among all its arguments; interpreters are given `named`, or itself."""
+
+    @wraps(fn)
+    def call(*args, **kwargs):
+        for arg in (*args, *kwargs.values()) if kwargs else args:
+            kind = type(arg)
+            if kind not in PLAIN:
+                apply = getattr(kind, "__dualad_apply__", None)
+                if apply is None and kind in SEQUENCES and not INDICES.issuperset(map(type, arg)):
+                    apply = within(arg)
+                if apply is not None:
+                    return apply(named or call, args, kwargs)
+        return fn(*args, **kwargs)
+
+    return call
 
 
 def primitive(fn: Callable[Rest, Result]) -> Callable[Rest, Result]:
@@ -53,18 +71,7 @@ def primitive(fn: Callable[Rest, Result]) -> Callable[Rest, Result]:
     (12.0, 12.0)
     """
 
-    @wraps(fn)
-    def call(*args, **kwargs):
-        for arg in (*args, *kwargs.values()) if kwargs else args:
-            kind = type(arg)
-            if kind not in PLAIN:
-                apply = getattr(kind, "__dualad_apply__", None)
-                if apply is None and kind in SEQUENCES and not INDICES.issuperset(map(type, arg)):
-                    apply = within(arg)
-                if apply is not None:
-                    return apply(call, args, kwargs)
-        return fn(*args, **kwargs)
-
+    call = asking(fn)
     call.plain = fn  # type: ignore[attr-defined]  # for those who know that nothing is traced
     return call
 

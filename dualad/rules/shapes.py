@@ -30,7 +30,7 @@ from .indexing import getitem, in_range, scatter, stated
 from .kinds import composite, constant, elementwise, explicit, joined, linear
 from .memory import arranged
 from .names import np
-from .primitives import primitive, within
+from .primitives import asking, primitive
 from .scalars import ANY, Scalar, choose, itself, kernel
 
 NO = np._NoValue
@@ -92,22 +92,13 @@ def transpose_transpose(g, x, axes=None):
     return np.transpose(g) if axes is None else np.transpose(g, tuple(np.argsort([a % g.ndim for a in axes])))
 
 
-def asking(fn):
-    """Return a function of NumPy that looks for traced values among all its arguments, where NumPy's own looks at the array alone."""
-
-    @wraps(fn)
-    def call(*args, **kwargs):
-        apply = within((*args, *kwargs.values()))
-        return fn(*args, **kwargs) if apply is None else apply(fn, args, kwargs)
-
-    return call
-
-
-roll = asking(np.roll)
+roll = asking(np.roll, np.roll)
 
 
 @wraps(np.roll)
 def rolled(a, shift, axis=None):
+    if axis is None and type(a) is np.ndarray and a.ndim == 1:
+        axis = 0
     if type(a) is not np.ndarray or type(shift) is not int or type(axis) is not int or not (a.size and -a.ndim <= axis < a.ndim):
         return roll(a, shift, axis)
     out, whole = np.empty_like(a), (slice(None),) * (axis % a.ndim)  # two copies, at a third of NumPy's cost
@@ -433,7 +424,7 @@ linear(np.flip,         lambda g, x, axis=None: np.flip(g, axis), view="always",
 linear(np.diagonal,     diagonal_transpose, view="maybe", moves=True, batch=over_axes("axis1", "axis2"))
 linear(np.copy,         lambda g, x, order="K", subok=False: g, moves=True, neutral=True, cheap=True, elementwise=True,
        scalar=Scalar(itself, 0, ANY))
-linear(np.take,         take_transpose, call=asking(np.take), moves=True, batch=flat_form, blocks="taken", lower="take")
+linear(np.take,         take_transpose, call=asking(np.take, np.take), moves=True, batch=flat_form, blocks="taken", lower="take")
 linear(np.roll,         roll_transpose, call=rolled, moves=True, cheap=True, batch=roll_form, blocks="rolled", lower="roll")
 linear(np.repeat,       repeat_transpose, moves=True, batch=flat_form, blocks="repeated", lower="repeat")
 linear(np.tile,         tile_transpose, moves=True, batch=tile_form, lower="tile")

@@ -67,11 +67,11 @@ def asking(frame):
 
 def asks_exactly(frame):
     """Return whether a frame is in a package to which a traced value is one, not what its value is; so are NumPy's matrices and masks."""
-    while frame is not None and owner_of(frame) == "python":  # functools.singledispatch
+    while frame is not None and (package := owner_of(frame)) == "python":  # functools.singledispatch
         frame = frame.f_back
     if frame is None:
         return False
-    return owner_of(frame) in EXACT or frame.f_globals.get("__name__", "").startswith(("numpy.matrixlib", "numpy.ma"))
+    return package in EXACT or (package == "numpy" and frame.f_globals.get("__name__", "").startswith(("numpy.matrixlib", "numpy.ma")))
 
 
 @cache
