@@ -50,7 +50,8 @@ def direct(row: Any, fn: Callable[..., Any], args: Any, kwargs: dict[str, Any], 
                 if arg.dtype.kind not in "bi":
                     return None
                 mixed = True
-            to_copy.append(i)
+            if not row.shape_only or i not in arrays:
+                to_copy.append(i)
         elif kind not in NUMBERS:
             if i in arrays or isinstance(arg, Handle):
                 return None

@@ -337,6 +337,8 @@ def get(self: Var, index: Any) -> Any:
         else:
             r.node = tape.keep(r.node)
         return r
+    if kind is ndarray and index.dtype.kind in "bi":
+        return self._interpret(GETITEM, (self, index), NO_KEYWORDS)
     return indexed(self, index)
 
 

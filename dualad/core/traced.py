@@ -30,7 +30,7 @@ __all__ = ["GETITEM", "Traced", "example_of", "shows"]
 
 GETITEM = ROWS[getitem]
 PLAIN = {float, int, bool, complex, np.ndarray, np.float64}
-VALUES = np.ndarray | np.generic | int | float | complex
+VALUES = (np.ndarray, np.generic, int, float, complex)
 become = object.__dict__["__class__"].__set__  # changes the type of a handle, whose `__class__` is that of its value
 
 

@@ -219,6 +219,7 @@ class ProgramRow(Differentiable):
         self.fn, self.name, self.nan_safe = compiled, compiled.__name__, nan_safe
         self.jvps = self.vjps = ()
         self.argnums = tuple(i for i, value in enumerate(compiled.program.inputs) if value.dtype.kind in "fc")
+        self.last = max(self.argnums, default=-1)
         self.wanted = wanted if wanted is not None and any(wanted) and any(map(inexact, compiled.program.outputs)) else None
         self.kept = None
 

@@ -131,7 +131,7 @@ def in_range(index, n, mode):
 
 def reads_once(index) -> bool:
     """Return whether an index, by its type, shows no element twice."""
-    return index.dtype == bool if type(index) is np.ndarray else is_basic(index)
+    return index.dtype.kind == "b" if type(index) is np.ndarray else is_basic(index)
 
 
 def is_whole(index) -> bool:
@@ -184,7 +184,7 @@ def last_of(place, order, size):
 
 
 def abstract(x):
-    return x if isinstance(x, Abstract) else Abstract(x)
+    return x if type(x) is Abstract else Abstract(x)
 
 
 def getitem_form(fn, args, kwargs, batched):

@@ -237,16 +237,17 @@ class Differentiable(Row):
         super().__init__(fn, **options)
         self.jvps, self.vjps = jvps, vjps
         self.argnums = tuple(range(len(vjps))) if argnums is None else tuple(argnums)
+        self.last = max(self.argnums, default=-1)
 
     def arrays(self, args) -> Iterable[int]:
         """Return the positions of the array arguments of a call."""
-        return [i for i in self.argnums if i < len(args)]
+        return self.argnums if self.last < len(args) else [i for i in self.argnums if i < len(args)]
 
     def saved(self, args, active):
         """Return the arguments as the VJPs for the positions `active` need them: values, or only shapes and dtypes."""
         if not self.shape_only:
             return args
-        arrays = set(self.arrays(args))
+        arrays = self.arrays(args)
         return [Abstract(arg) if i in arrays else arg for i, arg in enumerate(args)]
 
     def jvp(self, ans, args, kwargs, tangents):

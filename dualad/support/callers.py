@@ -67,7 +67,7 @@ def asking(frame):
 
 def asks_exactly(frame):
     """Return whether a frame is in a package to which a traced value is one, not what its value is; so are NumPy's matrices and masks."""
-    while frame is not None and (package := owner_of(frame)) == "python":  # functools.singledispatch
+    while frame is not None and (package := owner(frame.f_code.co_filename)) == "python":  # functools.singledispatch
         frame = frame.f_back
     if frame is None:
         return False

@@ -16,10 +16,13 @@ OPERATIONS = {  # of arrays that the tape does not reference itself; the calls o
     "a product of matrices": (lambda x: np.dot(x, x.T), 56),
     "a sum with a row": (lambda x: x + x[3], 32),
     "a sum with a column": (lambda x: x - x[:, :1], 45),
-    "a join": (lambda x: np.hstack([M, x]), 63),
-    "a sum along an axis": (lambda x: np.sum(x, axis=1, keepdims=True), 27),
+    "a join": (lambda x: np.hstack([M, x]), 59),
+    "a sum along an axis": (lambda x: np.sum(x, axis=1, keepdims=True), 25),
     "a part": (lambda x: x[2:, None], 18),
     "a product with a number": (lambda x: x[0, 0] * x, 38),
+    "what a mask selects": (lambda x: x[M > 0.0], 39),
+    "a vector turned around": (lambda x: np.roll(x[0], 3), 29),
+    "another shape": (lambda x: np.reshape(x, (8, 40)), 25),
 }
 
 
