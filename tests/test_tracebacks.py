@@ -100,6 +100,14 @@ def test_only_the_users_lines_are_left(call, f, trimmed):
     assert innermost.name == ("mistake" if f is in_chain else f.__name__) and Path(innermost.filename) == Path(__file__)
 
 
+def test_of_a_rule_in_the_sweep_back_too(trimmed):
+    double = dualad.primitive(lambda x: 2.0 * x)
+    dualad.rules.explicit(double, (None,), (mistake,))
+    with pytest.raises(AttributeError) as caught:
+        checkpoint.grad(lambda x: np.sum(double(x)))(X)
+    assert {frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)} == {__file__}
+
+
 @pytest.mark.parametrize("call", SWEEPS.values(), ids=SWEEPS)
 def test_of_sweeps_and_profiles_too(call, trimmed):
     with pytest.raises(AttributeError) as caught:

@@ -311,10 +311,13 @@ def trim_one(error):
         if not deliberate and isinstance(error, MISTAKES):
             return
         vars(error)[ORIGIN] = deliberate
+    caller = None
     while step is not None:
-        if owner_of(step.tb_frame) != "dualad":
+        package, following = owner_of(step.tb_frame), step.tb_next
+        between = following is not None and (caller, package, owner_of(following.tb_frame)) == ("dualad", "numpy", "dualad")
+        if package != "dualad" and not between:  # of NumPy that one of ours called for another one of ours
             kept.append(step)
-        step = step.tb_next
+        caller, step = package, following
     following = None
     for step in reversed(kept):
         step.tb_next = following
