@@ -238,7 +238,8 @@ def odeint(
         raise ValueError(f"odeint: the times t must increase, or decrease, each from the one before, got {primal(times)}")
     found = solve_ivp(right, (times[0], times[-1]), np.atleast_1d(array(y0)), method, times, args=args, rtol=rtol, atol=atol, **options)
     if not found.success:
-        raise RuntimeError(f"odeint: the integration ended at t = {primal(found.t[-1])}: {found.message}")
+        at = primal(times[len(found.t)])
+        raise RuntimeError(f"odeint: the integration ended before t = {at}: {found.message}")
     return np.transpose(found.y)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -11,6 +12,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from ..core.buffers import Buffer, settled
+from ..core.standins import StandIn, stand_in
 from ..support.callers import trimmed
 from ..support.forks import lock_of
 from .places import Change, changes_of_function, changes_of_space, functions_of
@@ -59,6 +61,7 @@ def adapt(*targets: Any) -> Any:
     -----
     Names are bound again for all threads; nothing changes for those that pass plain numbers. They are restored when the last
     ``with`` or call that adapts a module ends, also by an exception. What is compiled (`jit`) out of adapted code stays valid after.
+    Functions that import NumPy, SciPy or `math` themselves get stand-ins, too, by another ``__import__`` while something is adapted.
     SciPy's own modules are never adapted: their C code would be handed traced values.
     """
     if not targets:
@@ -141,6 +144,7 @@ class Rebound:
             if isinstance(target, ModuleType):
                 what = "is not in sys.modules"
             elif callable(target):
+                refuse_ours(getattr(target, "__module__", None) or "", f"the function {getattr(target, '__name__', target)}")
                 of_python = isinstance(target.__call__, MethodType)
                 what = "is an object" if of_python else "is written in C, or in no module that is imported"
             raise TypeError(f"adapt: {target!r} {what}: give a module, a class or a function written in Python")
@@ -173,7 +177,10 @@ class Rebound:
 
     def __exit__(self, *exception: object) -> None:
         with lock_of(ACTIVE):
-            for thing in (*self.spaces, *self.functions):
+            things = (*self.spaces, *self.functions)
+            if not all(id(thing) in ACTIVE.changed for thing in things):
+                raise RuntimeError("adapt: what ends here was not begun, or has ended: write `with dualad.adapt(...):`")
+            for thing in things:
                 ACTIVE.leave(thing)
 
 
@@ -198,7 +205,7 @@ def refuse_ours(name: str, given: str) -> None:
     if is_ours(name):
         root = name.partition(".")[0]
         way = "SciPy's functions with derivatives are in dualad.scipy" if root == "scipy" else "give the code that calls it"
-        raise TypeError(f"adapt: {given} belongs to {root}, which is not adapted: {way}")
+        raise TypeError(f"adapt: {given if given == root else f'{given} belongs to {root}, which'} is not adapted: {way}")
 
 
 class Active:
@@ -207,8 +214,13 @@ class Active:
     def __init__(self) -> None:
         self.lock: Any = None
         self.changed: dict[int, tuple[list[Change], int]] = {}
+        self.imports: Change | None = None
 
     def enter(self, thing: Any) -> None:
+        if self.imports is None:
+            own = builtins.__import__
+            self.imports = Change(vars(builtins), "__import__", own, importing(own))
+            self.imports.make()
         changes, count = self.changed.get(id(thing), ([], 0))
         self.changed[id(thing)] = changes, count + 1
         if not count:
@@ -227,6 +239,22 @@ class Active:
             return
         for change in changes:
             change.undo()
+        if isinstance(thing, dict):
+            for name in [name for name, value in thing.items() if type(value) is StandIn]:  # a function imported it, as a global name
+                thing[name] = vars(thing[name])["__adapted__"]
+        if not self.changed and self.imports is not None:
+            self.imports.undo()
+            self.imports = None
+
+
+def importing(own: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what stands for ``__import__``: functions of adapted modules that import NumPy, SciPy or `math` get stand-ins."""
+
+    def imported(name: str, globals: Any = None, *args: Any, **kwargs: Any) -> Any:
+        module = own(name, globals, *args, **kwargs)
+        return stand_in(module) if id(globals) in ACTIVE.changed else module
+
+    return imported
 
 
 ACTIVE = Active()

@@ -16,7 +16,7 @@ from ..support.forks import cached_property
 from .conversions import ROWS_OF_SCIPY
 from .doors import BUILTINS, DOORS, NUMBERS, arrayed, strided, vectorize
 
-__all__ = ["ARRAY_API", "BUILTINS", "Instead", "before_numba", "look_up", "stand_in", "ufunc_of"]
+__all__ = ["ARRAY_API", "BUILTINS", "Instead", "StandIn", "before_numba", "look_up", "stand_in", "ufunc_of"]
 
 
 class StandIn(ModuleType):

@@ -355,5 +355,5 @@ def test_a_step_that_becomes_too_small_ends_as_in_scipy():
 
     with np.errstate(all="ignore"):
         assert np.isfinite(jacobian(run)(np.array([1.0]))).all()
-    with pytest.raises(RuntimeError, match="odeint: the integration ended at t = "), np.errstate(all="ignore"):
+    with pytest.raises(RuntimeError, match="odeint: the integration ended before t = "), np.errstate(all="ignore"):
         odeint(lambda y, t: y * y, [1.0], [0.0, 2.0])

@@ -327,11 +327,12 @@ def test_stand_ins_pickle_as_the_modules(code):
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        (np, "belongs to numpy"),
+        (np, "adapt: numpy is not adapted"),
         (np.linalg, "belongs to numpy"),
         (ck.grad, "belongs to checkpoint"),
         (sys, "is compiled"),
-        (np.sin, "is written in C"),
+        (np.sin, "which is not adapted|is written in C"),
+        (np.linalg.norm, "the function norm belongs to numpy"),
         (len, "is written in C"),
         (3, "is no module, class or function"),
         ("numpy", "is no module, class or function"),

@@ -2,7 +2,9 @@
 
 import _imp
 import asyncio
+import builtins
 import functools
+import math
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -59,12 +61,22 @@ by_partial = functools.partial(lambda x, house: house([x[0], x[2]]).sum() ** 2, 
 def squares(x):
     for part in x:
         yield math.pow(part, 2.0)
+def by_imports(x):
+    import math
+    import numpy.linalg as la
+    from math import exp as power
+    from numpy import asarray
+    return la.norm([x[0], power(x[1])]) + math.sin(x[2]) * sum(asarray(x, float))
+def by_a_global_import(x):
+    global imported
+    import math as imported
+    return imported.cosh(x[0]) * x[1]
 async def awaited(x):
     first = math.sin(x[0])
     await pause()
     return first * math.exp(x[1])
 """
-NAMES = ["by_dataclass", "by_lambda", "by_partial", "by_table", "decorated"]
+NAMES = ["by_a_global_import", "by_dataclass", "by_imports", "by_lambda", "by_partial", "by_table", "decorated"]
 X = np.array([0.3, -0.7, 1.1])
 
 
@@ -82,13 +94,14 @@ def code(monkeypatch):
     monkeypatch.setitem(sys.modules, "others_places", module)
     vars(module)["outer_decorator"] = outer_decorator
     exec(compile(SOURCE, "others_places.py", "exec"), vars(module))
-    before = state(module)
+    before, imports = state(module), builtins.__import__
     yield module
-    assert state(module) == before and not ACTIVE.changed
+    assert state(module) == before and not ACTIVE.changed and builtins.__import__ is imports
+    assert getattr(module, "imported", math) is math
 
 
 def state(module):
-    names = {name: value for name, value in vars(module).items() if name != "pause"}
+    names = {name: value for name, value in vars(module).items() if name not in ("imported", "pause")}
     return names, dict(module.TABLE), dict(vars(module.Model)), module.decorated.__wrapped__.__defaults__, module.by_lambda.__kwdefaults__
 
 
@@ -194,6 +207,16 @@ def test_it_is_adapted_again_inside_of_itself(code):
         ck.grad(code.by_table)(X)
 
 
+def test_what_was_not_begun_does_not_end(code):
+    ended = dualad.adapt(code)
+    with ended:
+        pass
+    with dualad.adapt(code.Model, code.decorated), pytest.raises(RuntimeError, match="was not begun, or has ended"):
+        dualad.adapt(code, functools).__exit__()
+    with pytest.raises(RuntimeError, match="was not begun, or has ended"):
+        ended.__exit__()
+
+
 def test_frozen_modules_have_python_code():
     import zipimport
 
@@ -204,7 +227,7 @@ def test_frozen_modules_have_python_code():
 
 @pytest.mark.parametrize("name", ["math", "_thread", "_imp"])
 def test_modules_of_c_are_refused(name):
-    with pytest.raises(TypeError, match=r"which is not adapted|is compiled"):
+    with pytest.raises(TypeError, match=r"is not adapted|is compiled"):
         dualad.adapt(pytest.importorskip(name))
 
 
