@@ -6,7 +6,8 @@ Of plain arguments each is NumPy's (or Python's) own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from .buffers import Buffer, as_array, as_buffer, is_traced, lifted_to, owner_of
 from .conversions import lift, mapped, refuse_stale
 from .levels import FILLED, LIVE, Handle
 
-__all__ = ["BUILTINS", "DOORS", "NUMBERS", "arrayed", "strided", "vectorize"]
+__all__ = ["BUILTINS", "DOORS", "NUMBERS", "arrayed", "of_lists", "strided", "vectorize"]
 
 
 def converted(x: Any, dtype: Any = None) -> Any:
@@ -84,6 +85,24 @@ def arrayed(fn: Callable[..., Any]) -> Callable[..., Any]:
     def given(*args: Any, **kwargs: Any) -> Any:
         return fn(*(converted(x) if type(x) in (list, tuple, np.ndarray) and is_traced(x) else x for x in args), **kwargs)
 
+    return given
+
+
+@cache
+def of_lists(ufunc: np.ufunc) -> Callable[..., Any]:
+    """Return what stands for a ufunc of SciPy, which knows no objects: it is asked again where it was given lists of traced numbers."""
+
+    @wraps(ufunc)
+    def given(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return ufunc(*args, **kwargs)
+        except TypeError:
+            arrays = [converted(x) if type(x) in (list, tuple, np.ndarray) and is_traced(x) else x for x in args]
+            if all(map(is_, arrays, args)):
+                raise
+        return ufunc(*arrays, **kwargs)
+
+    vars(given).update((name, getattr(ufunc, name)) for name in dir(ufunc) if not name.startswith("_"))
     return given
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..rules import python_math
 from ..support.forks import cached_property
 from .conversions import ROWS_OF_SCIPY
-from .doors import BUILTINS, DOORS, NUMBERS, arrayed, strided, vectorize
+from .doors import BUILTINS, DOORS, NUMBERS, arrayed, of_lists, strided, vectorize
 
 __all__ = ["ARRAY_API", "BUILTINS", "Instead", "StandIn", "before_numba", "look_up", "stand_in", "ufunc_of"]
 
@@ -94,7 +94,7 @@ def ours_of(package: str) -> dict[str, Any]:
     if package == "numpy.linalg":
         return {name: arrayed(fn) for name in np.linalg.__all__ if not isinstance(fn := getattr(np.linalg, name), type)}
     rows = import_module(f"dualad.{package}").FUNCTIONS
-    return {name: arrayed(ufunc) for name, fn in vars(sys.modules[package]).items() if (ufunc := ufunc_of(fn))} | rows
+    return {name: of_lists(ufunc) for name, fn in vars(sys.modules[package]).items() if (ufunc := ufunc_of(fn))} | rows
 
 
 ARRAY_API = ArrayAPI()

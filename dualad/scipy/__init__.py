@@ -1,7 +1,7 @@
 """SciPy's functions with derivatives, under SciPy's names: ``from dualad.scipy import stats``, ``stats.norm.logpdf(x, mu, sigma)``.
 
 Values are SciPy's own. Of plain arguments a call is SciPy's; of traced ones it follows a row of `dualad.rules.scipy`. The ufuncs of
-``scipy.special`` have rows as they are, and stand here, too.
+``scipy.special`` have rows as they are; here they take lists of traced numbers, too.
 """
 
 from .namespaces import modules as _modules

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from ..core.doors import of_lists
 from ..core.standins import Instead, ufunc_of
 from ..rules.kinds import ROWS
 from ..rules.late import late_row
@@ -42,7 +43,7 @@ def namespace(module: str, home: str | None = None) -> tuple[Callable[[str], Any
             return ours if callable(ours) else Instead(ours, getattr(scipys, attribute))
         found = getattr(scipys, attribute, None)
         if (ufunc := ufunc_of(found)) is not None and has_row(ufunc):
-            return ufunc
+            return of_lists(ufunc)
         if found is None or attribute.startswith("_"):
             raise AttributeError(f"module 'scipy.{name}' has no attribute {attribute!r}")
         raise AttributeError(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from typing import Any
 
@@ -11,6 +13,7 @@ import numpy as np
 
 from ...support.equality import same_arrays
 from ..calling import bind, same, signature
+from ..cotangents import is_symbolic
 from ..kinds import Differentiable, Elementwise, any_traced, composite, elementwise, primitive
 from ..memory import copied
 from ..shapes import as_array
@@ -55,6 +58,7 @@ def by_body(fn: Callable, body: Callable, name: str, rules: tuple | None = None,
 
     def checked(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = tuple(map(of_list, args)), {key: of_list(x) for key, x in kwargs.items()}
+        refuse_words(fn, args, kwargs)
         try:
             if by_name:  # the body may leave out arguments between others
                 args, kwargs = (), given(scipys, known, args, kwargs)
@@ -70,6 +74,17 @@ def by_body(fn: Callable, body: Callable, name: str, rules: tuple | None = None,
         in_short = fitting(Elementwise(dispatching, *partials, trusted=True), lambda *args: True)
     composite(dispatching, checked, with_numpy_value=True, in_short=in_short)
     return dispatching
+
+
+def refuse_words(fn: Callable, args: tuple, kwargs: dict[str, Any]) -> None:
+    """Let SciPy refuse the words among the arguments of a call that a program computes without it: it is shown ones."""
+    every = (*args, *kwargs.values())
+    if not any(issubclass(type(x), str) for x in every) or not any(map(is_symbolic, every)):
+        return
+    known = lambda x: np.ones(x.shape, x.dtype) if is_symbolic(x) else x
+    with warnings.catch_warnings(), np.errstate(all="ignore"), suppress(np.linalg.LinAlgError):
+        warnings.simplefilter("ignore")
+        fn(*map(known, args), **{key: known(x) for key, x in kwargs.items()})
 
 
 def of_list(x: Any) -> Any:

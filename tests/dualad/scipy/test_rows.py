@@ -324,8 +324,47 @@ def test_what_has_no_derivative_is_refused_by_name():
     check_refused(A, cases)
 
 
+#: calls with a word that SciPy does not know
+WORDS = {
+    "signal.convolve": (lambda m, x: m.convolve(x, x, method="nope"), X),
+    "signal.detrend": (lambda m, x: m.detrend(x, type="nope"), X),
+    "ndimage.map_coordinates": (lambda m, x: m.map_coordinates(x, [[0.5]], mode="nope"), X),
+    "linalg.solve_discrete_lyapunov": (lambda m, x: m.solve_discrete_lyapunov(x, x, "nope"), A),
+    "linalg.eigvalsh": (lambda m, x: m.eigvalsh(x, driver="nope"), S),
+    "linalg.eigvalsh_tridiagonal": (lambda m, x: m.eigvalsh_tridiagonal(x, x[1:], lapack_driver="nope"), X),
+    "linalg.lstsq": (lambda m, x: m.lstsq(x, X[:3], lapack_driver="nope")[0], A),
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_words_that_scipy_refuses_are_refused_in_programs(name):
+    call, x = WORDS[name]
+    module = name.partition(".")[0]
+    with pytest.raises((ValueError, RuntimeError)) as scipys:
+        call(import_module(f"scipy.{module}"), x)
+    ours = import_module(f"dualad.scipy.{module}")
+    for f in (lambda x: np.sum(call(ours, x)), grad(lambda x: np.sum(call(ours, x)))):
+        with pytest.raises(type(scipys.value)) as error:
+            dualad.jit(f)(x)
+        assert str(scipys.value) in str(error.value)
+
+
+def test_ufuncs_take_lists_of_traced_numbers():
+    for f in (
+        lambda x: special.expit([x[0], 2.0])[0] * special.xlogy([[x[1]]], [x[2], 0.3])[0, 1],
+        lambda x: special.erf(x[:1])[0],
+    ):
+        np.testing.assert_allclose(grad(f)(X), differences(f, X), rtol=1e-6)
+        np.testing.assert_allclose(dualad.gradient(f)(X), differences(f, X), rtol=1e-6)
+    for words in ("not supported", "unexpected keyword"):
+        with pytest.raises(TypeError, match=words):
+            grad(lambda x, words=words: special.expit([x[0], "a"]) if "not" in words else special.expit(x, nope=1))(X)
+
+
 def test_names_are_scipys():
-    assert special.erf is pytest.importorskip("scipy.special").erf
+    assert special.erf is special.erf
+    assert special.erf.__wrapped__ is sc.erf
+    assert special.xlogy.nin == 2
     assert {"erf", "logsumexp", "gammaln"} <= set(dir(special))
     with pytest.raises(AttributeError, match=r"scipy.stats.levy_stable has no derivative here: .*dualad.primitive"):
         _ = stats.levy_stable
