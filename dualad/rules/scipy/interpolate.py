@@ -242,6 +242,14 @@ of_values(si.PchipInterpolator, pchip, "y")
 of_values(si.Akima1DInterpolator, akima, "y")
 
 
+def pchip_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> Any:
+    made = FUNCTIONS["PchipInterpolator"](xi, yi, axis=axis)
+    read = lambda nu: made.derivative(nu)(x)
+    return [read(nu) for nu in der] if np.iterable(der) else read(der) if der else made(x)
+
+
+FUNCTIONS["pchip_interpolate"] = pchip_interpolate
+
 # --- splines ------------------------------------------------------------------------------------------------------------------------
 
 public(BSpline, si.BSpline)
@@ -296,22 +304,36 @@ def splrep_body(x, y, k=3, s=None):
 
 FUNCTIONS["splev"] = fix(si.splev, "splev", splev_body)
 FUNCTIONS["splrep"] = fix(si.splrep, "splrep", splrep_body)
-univariate = fix(
-    lambda x, made, nu, ext: made(x, nu, ext),
-    "UnivariateSpline",
-    lambda x, made, nu, ext: splev_body(x, made._eval_args, nu, made.ext if ext is None else ext),
-)
+
+
+def univariate_body(y, x, table, places, tck, nu, ext):
+    t, c, k = tck
+    if any_traced(y):
+        c = np.concatenate([splines.b_spline_coefficients(places, y, t, k, None), np.zeros(k + 1)])
+    return splev_body(x, (t, c, k), nu, ext)
+
+
+univariate = fix(lambda y, x, table, places, tck, nu, ext: table.of(y)(x, nu, ext), "UnivariateSpline", univariate_body)
 
 
 def smoothing(scipys: Any) -> None:
-    """Enter a class of splines whose knots depend on the values: they are plain, the places may be traced."""
+    """Enter a class of splines; where their knots depend on the values, these are plain."""
 
     class Smoothing(Interpolant):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            _, self.made = called(scipys, args, kwargs, ())
+            given, made = called(scipys, args, kwargs, ("y",))
+            self.y, self.places, self.tck, self.ext = given.pop("y"), given["x"], made._eval_args, made.ext
+            if any_traced(self.y) and (given.get("s", 0) != 0 or "t" in given or list(given["bbox"]) != [None, None]):
+                raise TypeError(
+                    f"scipy.interpolate.{scipys.__name__} has no derivative with respect to its argument 'y' where its knots are not those "
+                    f"of interpolation: give s=0, or use InterpolatedUnivariateSpline, without bbox="
+                )
+            self.table = Table(lambda y: scipys(**given, y=y))
+            if not any_traced(self.y):
+                self.made, self.table.last = made, (self.y, made)
 
         def __call__(self, x: Any, nu: int = 0, ext: Any = None) -> Any:
-            return univariate(places(x), self.made, nu, ext)
+            return univariate(self.y, places(x), self.table, self.places, self.tck, nu, self.ext if ext is None else ext)
 
     public(Smoothing, scipys)
 

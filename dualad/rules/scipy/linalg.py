@@ -123,12 +123,27 @@ def sqrtm_jvp(t, ans, a):
     return solve_sylvester(ans, ans, t)
 
 
+def polar_body(a, side="right"):
+    """Return the unitary factor and the other one, on its side, by singular values."""
+    u, s, vh = np.linalg.svd(a, full_matrices=False)
+    return u @ vh, np.conj(mT(vh)) @ (s[:, None] * vh) if side == "right" else (u * s) @ np.conj(mT(u))
+
+
+def procrustes_body(A, B):
+    u, s, vh = np.linalg.svd(mT(A) @ B)
+    return u @ vh, np.sum(s)
+
+
 BODIES: dict[str, Any] = {
     "solve": solve_body,
     "solve_triangular": solve_triangular_body,
     "inv": lambda a, *, assume_a=None, lower=False: np.linalg.inv(assumed(a, lower, assume_a)),
     "det": lambda a: np.linalg.det(a),
     "pinv": lambda a, rtol=None: np.linalg.pinv(a, rtol=rtol),
+    "pinvh": lambda a, rtol=None, lower=True: np.linalg.pinv(assumed(a, lower, "her"), rtol=rtol, hermitian=True),
+    "polar": polar_body,
+    "orthogonal_procrustes": procrustes_body,
+    "companion": lambda a: np.concatenate([(-a[1:] / a[0])[None], np.eye(shape_of(a)[0] - 1)[:-1]]),
     "cholesky": cholesky_body,
     "cho_factor": lambda a, lower=False: (cholesky_body(a, lower), lower),
     "cho_solve": cho_solve_body,

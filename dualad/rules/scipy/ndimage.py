@@ -203,6 +203,26 @@ def extreme_filters(choose, name):
     return one, several
 
 
+def mirrored(size, origin):
+    """Return the origin of a window that dilates where that of another erodes."""
+    return [-shift - (width % 2 == 0) for width, shift in zip(size, origin, strict=True)]
+
+
+def morphology(*steps, combine=lambda made, x: made):
+    """Return the body of a filter that erodes (-1) and dilates (1) in turn."""
+
+    def filtered(input, size=None, footprint=None, mode="reflect", cval=0.0, origin=0):
+        sized(size, footprint, "grey_erosion and its kin")
+        size, origin = (list(for_each(given, ndim_of(input))) for given in (size, origin))
+        made = input
+        for step in steps:
+            fn = BODIES["maximum_filter" if step > 0 else "minimum_filter"]
+            made = fn(made, size, None, mode, cval, mirrored(size, origin) if step > 0 else origin)
+        return combine(made, input)
+
+    return filtered
+
+
 def median_filter(input, size=None, footprint=None, mode="reflect", cval=0.0, origin=0, *, axes=None):
     axes, size = listed(axes, ndim_of(input)), sized(size, footprint, "median_filter")
     for axis, width, shift in zip(axes, for_each(size, len(axes)), for_each(origin, len(axes)), strict=True):
@@ -351,4 +371,12 @@ BODIES |= {
 }
 for kind, choose in {"maximum": np.max, "minimum": np.min}.items():
     BODIES[f"{kind}_filter1d"], BODIES[f"{kind}_filter"] = extreme_filters(choose, f"{kind}_filter")
+BODIES |= {
+    "grey_erosion": morphology(-1),
+    "grey_dilation": morphology(1),
+    "grey_opening": morphology(-1, 1),
+    "grey_closing": morphology(1, -1),
+    "white_tophat": morphology(-1, 1, combine=lambda made, x: x - made),
+    "black_tophat": morphology(1, -1, combine=lambda made, x: made - x),
+}
 FUNCTIONS = {name: by_body(getattr(sn, name), body, f"scipy.ndimage.{name}") for name, body in BODIES.items()}

@@ -124,6 +124,13 @@ STATISTICS["zscore"] = by_body(
     lambda a, axis=0, ddof=0: centred(a, axis) / np.std(a, axis=axis, ddof=ddof, keepdims=True),
     "scipy.stats.zscore",
 )
+STATISTICS["zmap"] = by_body(
+    stats.zmap,
+    lambda scores, compare, axis=0, ddof=0: (
+        (scores - np.mean(compare, axis=axis, keepdims=True)) / np.std(compare, axis=axis, ddof=ddof, keepdims=True)
+    ),
+    "scipy.stats.zmap",
+)
 
 
 def correlated(*args, **kwargs):

@@ -15,7 +15,7 @@ from scipy import signal as ss
 from ..kinds import explicit, is_complex, ndim_of, shape_of
 from .convolutions import cut, filtered, whole
 from .entering import by_body, named
-from .ndimage import convolve1d
+from .ndimage import convolve1d, median_filter
 
 __all__ = ["FUNCTIONS"]
 
@@ -246,6 +246,22 @@ def upfirdn(h, x, up=1, down=1, axis=-1):
     return np.moveaxis(filtered(h, spread)[..., ::down], -1, axis)
 
 
+def deconvolve(signal, divisor):
+    """Return the quotient and the remainder of polynomials."""
+    size = shape_of(signal)[0] - shape_of(divisor)[0] + 1
+    if size < 1:
+        return np.zeros(0), signal
+    quotient = lfilter(signal, divisor, np.eye(1, size)[0])
+    return quotient, signal - convolve(divisor, quotient)
+
+
+def freqz(b, a=1, worN=512, whole=False, fs=2.0 * np.pi, include_nyquist=False):
+    w = ss.freqz([1.0], worN=worN, whole=whole, fs=fs, include_nyquist=include_nyquist)[0]
+    z = np.exp(-2j * np.pi / fs * w)
+    over, under = (np.vander(z, shape_of(part)[0], increasing=True) @ part for part in (np.reshape(b, (-1,)), np.reshape(a, (-1,))))
+    return w, over / under
+
+
 # --- the table ----------------------------------------------------------------------------------------------------------------------
 
 #: how a convolution is computed changes no derivative
@@ -265,6 +281,9 @@ BODIES: dict[str, Any] = {
     "decimate": decimate,
     "detrend": detrend,
     "savgol_filter": savgol_filter,
+    "deconvolve": deconvolve,
+    "freqz": freqz,
+    "medfilt": lambda volume, kernel_size=None: median_filter(volume, 3 if kernel_size is None else kernel_size, mode="constant"),
     "hilbert": hilbert,
     "resample": resample,
     "upfirdn": upfirdn,

@@ -67,6 +67,11 @@ def multigammaln_body(a, d):
     return 0.25 * d * (d - 1) * math.log(math.pi) + whole
 
 
+def where_possible(possible, formula, *args):
+    """Return a number of ways to choose, 0 where there are none."""
+    return np.where(possible, formula(*(np.where(possible, x, 1.0) for x in args)), 0.0)[()]
+
+
 def share_of(ans, a, axis):
     """Return the shares of the elements of `a` in the sum of their powers of e, whose logarithm is `ans`."""
     return np.exp(a - restore_axes(ans, a, axis))
@@ -99,7 +104,15 @@ RULES: dict[str, tuple] = {
         along_axes,
     ),
 }
-BODIES = {"logsumexp": logsumexp_body, "softmax": softmax_body, "log_softmax": log_softmax_body, "multigammaln": multigammaln_body}
+BODIES: dict[str, Callable] = {
+    "logsumexp": logsumexp_body,
+    "softmax": softmax_body,
+    "log_softmax": log_softmax_body,
+    "multigammaln": multigammaln_body,
+    "comb": lambda N, k: where_possible((k <= N) & (k >= 0), sp.binom, N, k),
+    "perm": lambda N, k: where_possible((k <= N) & (k >= 0), lambda n, k: sp.poch(n - k + 1.0, k), N, k),
+    "factorial": lambda n: where_possible(n >= 0, lambda n: sp.gamma(n + 1.0), n),
+}
 SAMPLE = np.sin(np.arange(91.0) ** 2).reshape(7, 13)
 SCIPYS = {name: getattr(sp, name) for name in BODIES}
 SCIPYS["logsumexp"] = shortened(sp.logsumexp, logsumexp_in_short, [(SAMPLE, axis) for axis in (None, 0, 1)])

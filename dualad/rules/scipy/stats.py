@@ -66,6 +66,22 @@ CONTINUOUS: dict[str, tuple[str, float | None, Callable, tuple[Callable, ...]]] 
               lambda z, a, b: np.log1p(-z) - sp.psi(b) + sp.psi(a + b))),
     "lognorm": ("s", np.inf, lambda z, s: -0.5 * (np.log(z) / s) ** 2 - np.log(s) - np.log(z) - HALF_LOG_2PI,
                 (lambda z, s: -(np.log(z) / (s * s) + 1.0) / z, lambda z, s: ((np.log(z) / s) ** 2 - 1.0) / s)),
+    "gumbel_r": ("", None, lambda z: -z - np.exp(-z), (lambda z: np.expm1(-z),)),
+    "gumbel_l": ("", None, lambda z: z - np.exp(z), (lambda z: -np.expm1(z),)),
+    "rayleigh": ("", np.inf, lambda z: np.log(z) - 0.5 * z * z, (lambda z: 1.0 / z - z,)),
+    "maxwell": ("", np.inf, lambda z: 2.0 * np.log(z) - 0.5 * z * z + 0.5 * math.log(2.0 / math.pi), (lambda z: 2.0 / z - z,)),
+    "halfnorm": ("", None, lambda z: np.where(z >= 0.0, 0.5 * math.log(2.0 / math.pi) - 0.5 * z * z, -np.inf),
+                 (lambda z: np.where(z >= 0.0, -z, 0.0),)),
+    "invgamma": ("a", np.inf, lambda z, a: -(a + 1.0) * np.log(z) - sp.gammaln(a) - 1.0 / z,
+                 (lambda z, a: (1.0 / z - a - 1.0) / z, lambda z, a: -np.log(z) - sp.psi(a))),
+    "pareto": ("b", None, lambda z, b: np.where(z >= 1.0, np.log(b) - (b + 1.0) * np.log(np.maximum(z, 1.0)), -np.inf),
+               (lambda z, b: np.where(z >= 1.0, -(b + 1.0) / np.maximum(z, 1.0), 0.0),
+                lambda z, b: np.where(z >= 1.0, 1.0 / b - np.log(np.maximum(z, 1.0)), 0.0))),
+    "f": ("dfn dfd", np.inf, lambda z, n, m: 0.5 * (m * np.log(m) + n * np.log(n) - (n + m) * np.log(m + n * z))
+                                             + sp.xlogy(0.5 * n - 1.0, z) - sp.betaln(0.5 * n, 0.5 * m),
+          (lambda z, n, m: (0.5 * n - 1.0) / z - 0.5 * n * (n + m) / (m + n * z),
+           lambda z, n, m: 0.5 * (np.log(n * z / (m + n * z)) + (m - m * z) / (m + n * z) - sp.psi(0.5 * n) + sp.psi(0.5 * (n + m))),
+           lambda z, n, m: 0.5 * (np.log(m / (m + n * z)) + (n * z - n) / (m + n * z) - sp.psi(0.5 * m) + sp.psi(0.5 * (n + m))))),
     "weibull_min": ("c", np.inf, lambda z, c: np.log(c) + sp.xlogy(c - 1.0, z) - z**c,
                     (lambda z, c: (c - 1.0 - c * z**c) / z, lambda z, c: 1.0 / c + np.log(z) * (1.0 - z**c))),
 }
@@ -79,6 +95,7 @@ SCIPYS: dict[str, Callable] = {
 #: partials of the distribution function by a shape, for z > 0, where they have a closed form
 BY_SHAPE: dict[tuple[str, str], Callable] = {
     ("lognorm", "s"): lambda z, s: -np.log(z) / (s * s) * np.exp(-0.5 * (np.log(z) / s) ** 2 - HALF_LOG_2PI),
+    ("pareto", "b"): lambda z, b: np.where(z > 1.0, np.log(z) * z**-b, 0.0),
     ("weibull_min", "c"): lambda z, c: np.exp(-(z**c)) * z**c * np.log(z),
 }
 
@@ -90,7 +107,10 @@ DISCRETE: dict[str, tuple[str, Callable, Callable, Callable]] = {
               lambda k, n, p: sp.betainc(n - k, k + 1.0, 1.0 - p), lambda k, n, p: sp.betainc(k + 1.0, n - k, p)),
     "nbinom": ("n p", lambda k, n, p: sp.gammaln(n + k) - sp.gammaln(k + 1.0) - sp.gammaln(n) + sp.xlogy(n, p) + sp.xlog1py(k, -p),
                lambda k, n, p: sp.betainc(n, k + 1.0, p), lambda k, n, p: sp.betainc(k + 1.0, n, 1.0 - p)),
+    "bernoulli": ("p", lambda k, p: sp.xlogy(k, p) + sp.xlog1py(1.0 - k, -p), lambda k, p: 1.0 - p, lambda k, p: p),
 }
+#: the largest whole number of a distribution, by its shapes
+HIGHEST: dict[str, Callable] = {"binom": lambda n, p: n, "bernoulli": lambda p: 1.0}
 # fmt: on
 
 
@@ -128,7 +148,7 @@ def method(distribution: str, name: str, parameters: list[str], enter: Callable)
 def methods(distribution: str, point: str, shapes: list[str], ways: dict[str, Callable]) -> SimpleNamespace:
     """Return the methods of a distribution, whose first argument is a quantile's level or a point; `ways` give them rows."""
     return SimpleNamespace(
-        **{name: method(distribution, name, ["q" if name == "ppf" else point, *shapes], enter) for name, enter in ways.items()}
+        **{name: method(distribution, name, ["q" if name in ("ppf", "isf") else point, *shapes], enter) for name, enter in ways.items()}
     )
 
 
@@ -225,6 +245,7 @@ def continuous(distribution: str) -> SimpleNamespace:
         "logcdf": partials(1.0, logarithm=True),
         "logsf": partials(-1.0, logarithm=True),
         "ppf": of_quantile,
+        "isf": (lambda ans, q, *rest: -np.exp(-log_density(ans, *rest)), *of_quantile[1:]),
     }
     ways: dict[str, Callable] = {
         name: lambda fn, title, body=body, given=given: by_body(fn, body, title, partials=given) for name, (body, given) in bodies.items()
@@ -235,14 +256,14 @@ def continuous(distribution: str) -> SimpleNamespace:
 def discrete(distribution: str) -> SimpleNamespace:
     """Return the masses and distribution functions of a discrete distribution, with derivatives by its parameters."""
     shapes, log_mass, below, above = DISCRETE[distribution]
-    names = shapes.split()
+    names, highest = shapes.split(), HIGHEST.get(distribution, lambda *given: np.inf)
     quantile = named(lambda *args: getattr(stats, distribution).ppf(*args), f"scipy.stats.{distribution}.ppf")
     constant(quantile)
 
     def masses(k, *rest):
         *given, loc = rest
         k = stopped(k - loc) * 1.0
-        possible = (k >= 0.0) & (k == np.floor(k)) & ((k <= given[0]) if distribution == "binom" else True)
+        possible = (k >= 0.0) & (k == np.floor(k)) & (k <= highest(*given))
         return np.where(possible, log_mass(np.where(possible, k, 0.0), *given), -np.inf)
 
     def summed(formula, outside):
@@ -257,7 +278,7 @@ def discrete(distribution: str) -> SimpleNamespace:
                         f"value there (dualad.primal)"
                     )
             k = np.floor(stopped(k - loc) * 1.0)
-            within = (k >= 0.0) & ((k < given[0]) if distribution == "binom" else True)
+            within = (k >= 0.0) & (k < highest(*given))
             return np.where(within, formula(np.where(within, k, 0.0), *given), outside(k))
 
         return sums

@@ -55,6 +55,8 @@ CALLS = {
     "PchipInterpolator": [(lambda s: lambda y, x: s.PchipInterpolator(KNOTS, y)(x), y, AROUND) for y in (Y, POSITIVE)]
     + [(lambda s: lambda y, x: s.PchipInterpolator(KNOTS, y, axis=1)(x), Y2, INSIDE),
        (lambda s: lambda y, x: s.PchipInterpolator(KNOTS[:2], y)(x), Y[:2], INSIDE)],
+    "pchip_interpolate": [(lambda s, der=der: lambda y, x: s.pchip_interpolate(KNOTS, y, x, der), Y, INSIDE) for der in (0, 1, [0, 1])]
+    + [(lambda s: lambda y, x: s.pchip_interpolate(KNOTS, y, x, axis=1), Y2, INSIDE)],
     "Akima1DInterpolator": [(lambda s: lambda y, x: s.Akima1DInterpolator(KNOTS, y)(x), Y, INSIDE),
                             (lambda s: lambda y, x: s.Akima1DInterpolator(KNOTS, y, axis=1)(x, 0, True), Y2, AROUND),
                             (lambda s: lambda y, x: s.Akima1DInterpolator(KNOTS, y, method="makima")(x), Y, INSIDE)],
@@ -91,8 +93,11 @@ CALLS = {
     "splrep": [(lambda s, k=k: lambda y, x: s.splev(x, s.splrep(KNOTS, y, k=k)), Y, AROUND) for k in (3, 1, 2, 4, 5)]
     + [(lambda s: lambda y, x: s.BSpline(*s.splrep(KNOTS, y, s=0))(x), Y, INSIDE)],
     "UnivariateSpline": [(lambda s: lambda x: s.UnivariateSpline(KNOTS, Y, s=0.5)(x), AROUND),
-       (lambda s: lambda x: s.UnivariateSpline(KNOTS, Y, ext=1)(x, 1), AROUND)],
-    "InterpolatedUnivariateSpline": [(lambda s: lambda x: s.InterpolatedUnivariateSpline(KNOTS, Y, k=2)(x), AROUND)],
+       (lambda s: lambda x: s.UnivariateSpline(KNOTS, Y, ext=1)(x, 1), AROUND),
+       (lambda s: lambda y, x: s.UnivariateSpline(KNOTS, y, k=4, s=0, ext=3)(x), Y, AROUND)],
+    "InterpolatedUnivariateSpline": [(lambda s: lambda x: s.InterpolatedUnivariateSpline(KNOTS, Y, k=2)(x), AROUND)]
+    + [(lambda s, k=k: lambda y, x: s.InterpolatedUnivariateSpline(KNOTS, y, k=k)(x), Y, AROUND) for k in (3, 1, 5)]
+    + [(lambda s: lambda y, x: s.InterpolatedUnivariateSpline(KNOTS, y)(x, 1, 1), Y, AROUND)],
     "LSQUnivariateSpline": [(lambda s: lambda x: s.LSQUnivariateSpline(KNOTS, Y, [1.4])(x), AROUND)],
 }  # fmt: skip
 
@@ -131,7 +136,7 @@ def test_what_has_no_derivative_is_refused_by_name():
         (lambda s: FUNCTIONS["CubicSpline"](s * KNOTS, Y)(1.0), "scipy.interpolate.CubicSpline has no derivative .* argument 'x'"),
         (
             lambda s: FUNCTIONS["UnivariateSpline"](KNOTS, s * Y)(1.0),
-            "interpolate.UnivariateSpline has no derivative .* argument 'y'",
+            "interpolate.UnivariateSpline has no derivative .* argument 'y' .*: give s=0",
         ),
         (
             lambda s: FUNCTIONS["CubicSpline"](KNOTS, s * Y).roots(),

@@ -38,6 +38,8 @@ CALLS = {
     "maximum_filter": [((APART, 3), {}), ((APART, (1, 2)), {"mode": "mirror"})],
     "minimum_filter": [((APART, 2), {"mode": "constant", "cval": 2.0})],
     "median_filter": [((APART, 3), {}), ((APART, (1, 4)), {"mode": "nearest"})],
+    **{name: [((APART, (3, 3)), {}), ((APART, (2, 1)), {"mode": "wrap", "origin": (0, 0)}), ((APART, 3), {"origin": 1, "mode": "nearest"})]
+       for name in ("grey_erosion", "grey_dilation", "grey_opening", "grey_closing", "white_tophat", "black_tophat")},
     "spline_filter1d": [((M,), {"mode": mode, "order": 2 + k % 4}) for k, mode in enumerate(("mirror", "reflect", "grid-wrap"))],
     "spline_filter": [((M,), {}), ((M, 2), {"mode": "reflect"})],
     "shift": [((M, 0.4), {}), ((M, np.array([0.3, -1.2])), {"mode": "mirror", "order": 1})],
@@ -70,6 +72,7 @@ def test_unknown_arguments_are_refused_by_name():
         (lambda x: FUNCTIONS["uniform_filter1d"](x, 3, -1, out), "scipy.ndimage.uniform_filter1d has no derivative with .*output"),
         (lambda x: FUNCTIONS["median_filter"](x, footprint=np.ones((2, 2))), "scipy.ndimage.median_filter .*footprint=: give size="),
         (lambda x: FUNCTIONS["maximum_filter"](x, footprint=np.ones((2, 2))), "scipy.ndimage.maximum_filter .*footprint=: give size="),
+        (lambda x: FUNCTIONS["grey_opening"](x, footprint=np.ones((2, 2))), "grey_erosion and its kin .*footprint=: give size="),
         (lambda x: FUNCTIONS["gaussian_filter"](M, x[0, 0] + 9.0), "a Gaussian filter has no derivative with respect to 'sigma'"),
         (lambda x: FUNCTIONS["zoom"](x, 2.0, grid_mode=True, mode="grid-wrap"), "scipy.ndimage.zoom has no derivative with .*grid_mode"),
     ]

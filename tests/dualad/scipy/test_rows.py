@@ -43,6 +43,9 @@ SAMPLES: dict[str, list[tuple[tuple, dict]]] = {
     "special.softmax": [((ROWS,), {}), ((ROWS,), {"axis": 1})],
     "special.log_softmax": [((ROWS,), {}), ((ROWS,), {"axis": 0})],
     "special.multigammaln": [((X + 2.0, 3), {})],
+    "special.comb": [((X + 2.0, P), {}), ((P, X), {})],
+    "special.perm": [((X + 2.0, P), {}), ((3.7, 1.2), {})],
+    "special.factorial": [((X,), {}), ((-X - 0.3,), {}), ((2.3,), {})],
     "special.polygamma": [((0, X), {}), ((2, X), {})],
     **{f"special.spherical_{kind}": [((2, X), {}), ((3, X), {"derivative": True})] for kind in ("jn", "yn", "in", "kn")},
     **{f"special.{name}": [((1, X), {})] for name in ("jvp", "yvp", "ivp", "kvp")},
@@ -66,6 +69,10 @@ SAMPLES: dict[str, list[tuple[tuple, dict]]] = {
     "linalg.inv": [((A,), {}), *([((S,), {"assume_a": "pos", "lower": True})] if "assume_a" in str(inspect.signature(sl.inv)) else [])],
     "linalg.det": [((A,), {"check_finite": False})],
     "linalg.pinv": [((B,), {})],
+    "linalg.pinvh": [((S,), {}), ((S + TURNED,), {"lower": False})],
+    "linalg.polar": [((A,), {}), ((B,), {}), ((A,), {"side": "left"})],
+    "linalg.orthogonal_procrustes": [((B, TURNED[:, :2]), {}), ((A, TURNED), {"check_finite": False})],
+    "linalg.companion": [((X,), {}), ((P[:2],), {})],
     "linalg.cholesky": [((S,), {}), ((S + A - A.T,), {"lower": True})],
     "linalg.cho_factor": [],  # whose other triangle is anything, tested below
     "linalg.cho_solve": [(((np.linalg.cholesky(S), True), B), {}), (((np.linalg.cholesky(S).T, False), B[:, 0]), {})],
@@ -118,6 +125,7 @@ SAMPLES: dict[str, list[tuple[tuple, dict]]] = {
     "stats.pmean": [((X, 3.0), {}), ((X, -0.5), {"weights": P})],
     "stats.entropy": [((X,), {}), ((X, P[::-1]), {"base": 2.0})],
     "stats.pearsonr": [],  # of two results, tested below
+    "stats.zmap": [((X, P), {}), ((ROWS, ROWS**2), {"axis": 1, "ddof": 1})],
     "stats.zscore": [((ROWS,), {}), ((ROWS,), {"axis": 1, "ddof": 1})],
     "stats.skew": [((ROWS,), {"axis": 1}), ((ROWS,), {"bias": False, "keepdims": True}), ((ROWS[:2],), {"bias": False})],
     "stats.kurtosis": [((ROWS,), {"axis": 1}), ((ROWS,), {"fisher": False}), ((ROWS,), {"axis": 1, "bias": False}),
@@ -130,25 +138,38 @@ SAMPLES: dict[str, list[tuple[tuple, dict]]] = {
     "stats.poisson.logpmf": [((np.array([0.0, 1.0, 4.0, 2.0]), X), {}), ((3, 1.5), {"loc": 1})],
     "stats.binom.logpmf": [((np.array([0.0, 1.0, 4.0, 5.0]), 5, P), {})],
     "stats.nbinom.logpmf": [((np.array([0.0, 1.0, 4.0, 7.0]), X, P), {})],
+    "stats.bernoulli.logpmf": [((np.array([0.0, 1.0, 1.0, 0.0]), P), {})],
 }  # fmt: skip
-SHAPES = {"t": (3.5,), "gamma": (2.3,), "chi2": (3.2,), "beta": (1.7, 2.4), "lognorm": (0.8,), "weibull_min": (1.6,)}
-CLOSED = {"lognorm", "weibull_min"}  # whose distribution functions have partials by shapes
+SHAPES = {
+    "t": (3.5,),
+    "gamma": (2.3,),
+    "chi2": (3.2,),
+    "beta": (1.7, 2.4),
+    "lognorm": (0.8,),
+    "weibull_min": (1.6,),
+    "invgamma": (2.3,),
+    "pareto": (1.7,),
+    "f": (2.4, 3.7),
+}
+CLOSED = {"lognorm", "pareto", "weibull_min"}  # whose distribution functions have partials by shapes
 #: arguments that are plain numbers to these functions
 PLAIN = {"special.multigammaln": {1}, "special.polygamma": {0}, "special.zeta": {0},
          "stats.poisson.logpmf": {0}, "stats.binom.logpmf": {0, 1},
-         "stats.nbinom.logpmf": {0}, "stats.dirichlet.logpdf": {0}, "stats.trim_mean": {1}, "stats.moment": {1}, "stats.pmean": {1},
+         "stats.nbinom.logpmf": {0}, "stats.bernoulli.logpmf": {0},
+         "stats.dirichlet.logpdf": {0}, "stats.trim_mean": {1}, "stats.moment": {1}, "stats.pmean": {1},
          "integrate.romb": {1, 2},
          "linalg.solve_continuous_are": {2, 3}, "linalg.solve_discrete_are": {2, 3}}  # fmt: skip
 
-for _name in ("poisson", "binom", "nbinom"):
+for _name in ("poisson", "binom", "nbinom", "bernoulli"):
     for _method in ("pmf", "cdf", "sf", "logcdf", "logsf", "ppf"):
         SAMPLES[f"stats.{_name}.{_method}"] = (
             [((P, *call[0][1:]), call[1]) for call in SAMPLES[f"stats.{_name}.logpmf"]]
             if _method == "ppf"
             else SAMPLES[f"stats.{_name}.logpmf"]
         )
-        counts = {0} if _name == "poisson" or _method in ("pmf", "ppf") else {0, 1}
+        counts = {0} if _name in ("bernoulli", "poisson") or _method in ("pmf", "ppf") else {0, 1}
         PLAIN[f"stats.{_name}.{_method}"] = PLAIN[f"stats.{_name}.logpmf"] | counts
+SAMPLES["stats.bernoulli.logsf"] = [((np.zeros(4), P), {})]
 SAMPLES["stats.binom.logsf"] = [((np.array([0.0, 1.0, 4.0, 2.0]), 5, P), {})]  # finite
 SAMPLES["stats.multivariate_normal.entropy"] = [((None, S), {}), ((X[:3], 0.7), {})]
 for _name in ("multivariate_normal", "dirichlet"):
@@ -157,8 +178,8 @@ PLAIN["stats.dirichlet.pdf"] = {0}
 for _name in MODULES["stats"]:
     if hasattr(MODULES["stats"][_name], "logcdf") and hasattr(MODULES["stats"][_name], "logpdf"):
         given = SHAPES.get(_name, ())
-        for _method in ("logpdf", "pdf", "cdf", "sf", "logcdf", "logsf", "ppf"):
-            x = P if _method == "ppf" or _name in ("beta", "uniform") else X
+        for _method in ("logpdf", "pdf", "cdf", "sf", "logcdf", "logsf", "ppf", "isf"):
+            x = P if _method in ("ppf", "isf") or _name in ("beta", "uniform") else X + 1.5 * (_name == "pareto")
             SAMPLES[f"stats.{_name}.{_method}"] = [((x, *given, 0.05, 1.3), {}), ((x, *given), {"scale": np.array([0.9, 1.0, 1.1, 1.2])})]
             if "pdf" not in _method and _name not in CLOSED:
                 PLAIN[f"stats.{_name}.{_method}"] = set(range(1, 1 + len(given)))

@@ -40,6 +40,9 @@ CALLS = {
     "detrend": [((X,), {}), ((M,), {"axis": 0, "type": "constant"}), ((LONG,), {"bp": [11, 17]})],
     "savgol_filter": [((X, 5, 2), {}), ((X, 4, 1), {}), ((M, 4, 2), {"mode": "wrap"}), ((M, 3, 1), {"axis": 0, "deriv": 1, "delta": 0.5})]
     + [((X, 5, 2), {"mode": mode, "cval": 0.7}) for mode in ("mirror", "constant", "nearest", "wrap")],
+    "medfilt": [((X,), {}), ((M, (3, 1)), {})],
+    "deconvolve": [((X, A), {}), ((A, X), {})],
+    "freqz": [((B, A), {"worN": 4}), ((B, 1), {"worN": [0.1, 0.7], "fs": 3.0}), ((Y, A[:2]), {"worN": 3, "whole": True})],
     "hilbert": [((X,), {}), ((M, 6), {"axis": 0}), ((M,), {})],
     "resample": [((x, n), {"axis": -1}) for x in (X, M, Z) for n in (3, 4, 6, 8, 9)],
     "upfirdn": [((Y, X, 2, 3), {}), ((Y, M), {"up": 3, "axis": 0})],
