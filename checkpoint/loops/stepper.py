@@ -430,7 +430,7 @@ def predicate(until: Any) -> Jit:
         made: Jit = kept(PREDICATES, key, lambda: jit(wraps(until)(lambda k, state: np.logical_and(until(k, state), True))))
         if key_of_predicate(made.f.__wrapped__) == key:
             break
-        del PREDICATES.of_chains[key]  # variables that it closed over have changed
+        PREDICATES.of_chains.pop(key, None)  # variables that it closed over have changed
     return made
 
 

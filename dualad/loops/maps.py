@@ -32,8 +32,9 @@ def resolved(fn, operands, out):
         return (BOOL, out, out), out
     if fn in (cast, discretize, np.copy):
         return tuple(np.dtype(operand) for operand in operands), out
-    if out == BOOL:  # a share that was traced where there is no tie
-        out = np.result_type(*(np.dtype(operand) for operand in operands))
+    if out == BOOL:
+        taken = np.result_type(*(np.dtype(operand) for operand in operands))
+        return (taken,) * len(operands), taken if row_says(fn, "chooses") else out  # a share that was traced where there is no tie
     return (out,) * len(operands), out
 
 

@@ -9,7 +9,7 @@ from interpreted import interpreted, traced
 from program_examples import EXAMPLES
 
 import checkpoint
-from dualad import jit
+from dualad import jit, sparsity
 from dualad.graph.program import Program, map_values
 from dualad.jit.arguments import Call
 from dualad.jit.compiled import BACKENDS
@@ -291,6 +291,16 @@ def test_parts_and_infinities_are_numpys_bits(fn, dtype):
         np.testing.assert_array_equal(np.signbit(got), np.signbit(expected))
         assert got.dtype == expected.dtype
     assert "called" not in compiled.explain(x)
+
+
+def test_infinities_are_masks():
+    pytest.importorskip("llvmlite")
+    x = np.array([1.5, np.inf, -np.inf, -2.0])
+    f = lambda x: np.where(~np.isposinf(x) & (np.isneginf(x) | (x > 0.0)), 3.0 * x, 0.0)
+    compiled = jit(f)
+    np.testing.assert_array_equal(compiled(x), f(x))
+    assert "called" not in compiled.explain(x)
+    np.testing.assert_array_equal(sparsity(f, x).toarray(), np.eye(4, dtype=bool))
 
 
 ARMS = {
