@@ -334,13 +334,13 @@ def taken(x, indices, axis=None, out=None, mode="raise"):
         raise NotImplementedError(f"mode={mode!r}" if mode != "raise" else "it is indexed by a dask array")
     if np.ndim(indices) > 1:
         raise NotImplementedError("dask takes indices of one axis")
-    return da.take(da.ravel(x) if axis is None else x, indices if np.ndim(indices) == 0 else np.asarray(indices), axis or 0)
+    return da.take(da.ravel(x) if axis is None else x, int(indices) if np.ndim(indices) == 0 else np.asarray(indices), axis or 0)
 
 
 def rolled(x, shift, axis=None):
-    if isinstance(axis, tuple) and issubclass(type(shift), int | np.integer):
-        shift = (int(shift),) * len(axis)
-    return da.roll(x, shift, axis)
+    if axis is None:
+        return da.roll(x, int(np.sum(shift)))
+    return da.roll(x, *(part.ravel().tolist() for part in np.broadcast_arrays(shift, axis)))
 
 
 def triangle(keeps):

@@ -43,7 +43,7 @@ def bind(fn, args, kwargs):
 
 def behind(axis):
     """Return an axis (or a tuple of them) as one of the array with K in front."""
-    if isinstance(axis, tuple | list):
+    if isinstance(axis, tuple | list) or getattr(axis, "ndim", False):
         return tuple(map(behind, axis))
     return axis + 1 if axis >= 0 else axis
 

@@ -212,7 +212,8 @@ sample(np.ravel)(call(A()), call(A(2, 3)), call(A(2, 3), order="F"), call(A(2, 3
 sample(np.transpose)(call(A(3)), call(A(2, 3)), call(A(2, 3, 4)), call(A(2, 3, 4), (1, 0, 2)), call(A(2, 3, 4), (-1, 0, 1)),
                      call(A(2, 3, 4), axes=(2, 0, 1)), call(np.asarray(A())))
 sample(np.swapaxes)(call(A(2, 3), 0, 1), call(A(2, 3, 4), -1, 0), call(A(2, 3, 4), 1, -1), call(A(2, 3, 4), axis1=0, axis2=1))
-sample(np.moveaxis)(call(A(2, 3, 4), 0, -1), call(A(2, 3, 4), (0, 1), (2, 0)), call(A(2, 3, 4), [-1, 0], [0, 1]))
+sample(np.moveaxis)(call(A(2, 3, 4), 0, -1), call(A(2, 3, 4), (0, 1), (2, 0)), call(A(2, 3, 4), [-1, 0], [0, 1]),
+                    call(A(2, 3, 4), np.array([-1, 0]), np.array([0, 1])))
 sample(np.expand_dims)(call(A(3), 0), call(A(3), -1), call(A(2, 3), (0, 2)), call(A(2, 3), (-1, 0)), call(A(), 0))
 sample(np.squeeze)(call(A(1, 3, 1)), call(A(1, 3, 1), 0), call(A(1, 3, 1), axis=-1), call(A(1, 3, 1), (0, -1)), call(A(1, 1)),
                    call(A(2, 3)))
@@ -223,7 +224,8 @@ sample(np.diagonal)(call(A(3, 3)), call(A(2, 3), 1), call(A(3, 2), -1), call(A(2
                     call(A(3, 4, 3), axis1=-1, axis2=0), call(A(2, 3), 3))
 sample(np.copy)(call(A()), call(A(3)), call(A(2, 3)), call(A(2, 3).T), call(A(2, 3), order="F"))
 sample(np.roll)(call(A(4), 1), call(A(4), -6), call(A(2, 3), 1), call(A(2, 3), 1, 0), call(A(2, 3), (1, 2), (0, 1)),
-                call(A(2, 3, 4), -1, axis=-1), call(A(0, 3), 1), call(A(2, 3), 2, (0, 1)))
+                call(A(2, 3, 4), -1, axis=-1), call(A(0, 3), 1), call(A(2, 3), 2, (0, 1)), call(A(4), np.array(1)),
+                call(A(2, 3), np.array([1, 2]), np.array([0, 1])))
 sample(np.tril, np.triu)(call(A(3, 3)), call(A(2, 3), 1), call(A(3, 2), k=-1), call(A(2, 3, 4)), call(A(3)))
 sample(surround)(call(A(2, 3), ((1, 0), (0, 2))), call(A(3), ((1, 1),), constant_values=5.0))
 sample(select)(call(B(3), A(3), A(3)), call(B(2, 3), A(3), A()), call(B(3), A(), A(2, 1)), call(B(2, 1), A(2, 3), 0.0))
@@ -245,7 +247,7 @@ sample(np.array_split)(call(A(5), 2), call(A(5), [2, 3]), call(A(2, 5), 3, 1), c
 sample(np.diag)(call(A(3)), call(A(3), 1), call(A(3), k=-2), call(A(3, 3)), call(A(2, 3), 1), call(Z(3)), call(A(1)))
 sample(np.trace)(call(A(3, 3)), call(A(2, 3), 1), call(A(3, 2, 3), 0, 0, 2), call(A(2, 3, 4)),
                  call(A(2, 3, 4), axis1=-1, axis2=0))
-sample(np.take)(call(A(4), np.array([0, 2, 2])), call(A(2, 3), 4), call(A(2, 3), np.array([[0, 5], [1, 1]])),
+sample(np.take)(call(A(4), np.array([0, 2, 2])), call(A(4), np.array(2)), call(A(2, 3), 4), call(A(2, 3), np.array([[0, 5], [1, 1]])),
                 call(A(2, 3), np.array([0, -1]), 1), call(A(2, 3), np.array([[0, 1], [1, 1]]), axis=0),
                 call(A(2, 3), np.array([4, -2]), axis=-1, mode="wrap"), call(A(2, 3), np.array([4, -2]), axis=0, mode="clip"),
                 call(A(2, 3, 4), 1, axis=1), call(A(2, 3, 4), [0, 2, 0], axis=-2))
