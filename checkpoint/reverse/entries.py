@@ -94,6 +94,7 @@ class Entry:
 
     __slots__ = ("place",)
     place: int
+    ours: Any = False  # whether it runs no code of the user's
     parents: Any = property(lambda self: (self.parent,))  # the nodes that it came from; of those that came from one node, `parent`
 
 
@@ -113,6 +114,7 @@ class RowEntry(Entry):
     kwargs: dict[str, Any] = {}  # noqa: RUF012  (never written)
     ans: Any = None
     active: Any = (0,)
+    ours = property(lambda self: self.row.trusted)
 
     def push(self, pushed: list[Any]) -> Any:
         tangents: list[Any] = [None] * len(self.args)

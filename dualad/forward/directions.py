@@ -43,7 +43,7 @@ class Directions(Traced):
         ans = NotImplemented if not row.batch else row.batch(row.call, raw, kwargs, batched)
         if ans is NotImplemented:
             ans = loop(row, raw, kwargs, batched)
-        if isinstance(ans, tuple | list):
+        if issubclass(type(ans), tuple | list):
             return (
                 type(ans)(wrap(part, level) for part in ans)
                 if type(ans) in (tuple, list)

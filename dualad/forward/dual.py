@@ -115,7 +115,7 @@ class Dual(Traced):
             tangent = row.jvp(ans, values, kwargs, tangents)
         else:
             tangent = row.jvp(ans, values, kwargs, [wrap(t, level) for t in tangents])
-        if isinstance(ans, tuple | list):
+        if issubclass(type(ans), tuple | list):
             parts = [None] * len(ans) if tangent is None else tangent
             duals = [self._result(row, part, t, level, written, values) for part, t in zip(ans, parts, strict=True)]
             return type(ans)(duals) if type(ans) in (tuple, list) else type(ans)(*duals)

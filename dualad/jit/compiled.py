@@ -24,6 +24,7 @@ from ..graph.reroll import rolled
 from ..graph.symbol import Symbol
 from ..graph.to_numpy import Executable, compile_python
 from ..rules.kinds import Differentiable
+from ..support.collector import collecting_seldom
 from ..support.forks import compiler
 from ..support.repeated import REPEATED
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ..codegen.native import Native
 
 
+@collecting_seldom
 def compile_llvm(program, threads=None):
     """Compile a program to loops; the rooms that make them are imported when the first is made."""
     with compiler():

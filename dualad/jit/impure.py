@@ -170,6 +170,8 @@ class Clocks:
     anything while a profiler runs: a function that names ``datetime64`` and ``"now"`` is taken to read a clock.
     """
 
+    of_users = True  # what calls nothing of theirs need not be told, see `support.callers.unwatched`
+
     def __init__(self):
         self.found, self.elsewhere, self.effect = None, False, None
         self.collectors = {getattr(callback, "__code__", None) for callback in gc.callbacks}  # they come at any moment
@@ -179,14 +181,14 @@ class Clocks:
     def __enter__(self):
         self.watching = sys.getprofile() is None
         if self.watching:
-            sys.setprofile(self.see)
+            sys.setprofile(self)
         return self
 
     def __exit__(self, *exception):
         if self.watching:
             sys.setprofile(None)
 
-    def see(self, frame, event, function):
+    def __call__(self, frame, event, function):
         if event == "c_call":
             if getattr(function, "__name__", None) in NAMES:
                 self.ask(function, frame)

@@ -25,6 +25,7 @@ from ..graph.symbol import Symbol
 from ..graph.trace import Trace, TraceError
 from ..graph.turns import loops_in_verbs
 from ..support.callers import users, warn
+from ..support.collector import collecting_seldom
 from ..support.costs import CHUNK_BYTES, KEPT_VARIANTS, WAITING_CALLS
 from .compiled import BACKENDS, Compiled
 from .guards import MISS
@@ -94,6 +95,7 @@ def default_backend():
     return "llvm" if "llvm" in BACKENDS else "numpy"
 
 
+@collecting_seldom
 def trace(jitted, call, examples=None, known=None):
     """Trace a function twice, or once more in another second, compare, and return the entry.
 

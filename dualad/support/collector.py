@@ -1,0 +1,36 @@
+"""Python's collector of cycles, which looks at what is made by thousands and stays time and again: a fifth of the time of compiling."""
+
+from __future__ import annotations
+
+import gc
+from contextlib import ContextDecorator
+
+from .costs import PROGRAM_OPERATIONS
+from .forks import held_across_forks
+
+__all__ = ["collecting_seldom"]
+
+CHANGING = held_across_forks()
+
+
+class Seldom(ContextDecorator):
+    """A block, or a function, in which the collector looks seldom; in all threads, until the last of such blocks ends."""
+
+    running, before = 0, (0, 0, 0)
+
+    def __enter__(self):
+        with CHANGING:
+            self.running += 1
+            if self.running == 1:
+                self.before = gc.get_threshold()
+                if 0 < self.before[0] < PROGRAM_OPERATIONS:
+                    gc.set_threshold(PROGRAM_OPERATIONS, *self.before[1:])
+
+    def __exit__(self, *exception):
+        with CHANGING:
+            self.running -= 1
+            if not self.running:
+                gc.set_threshold(*self.before)
+
+
+collecting_seldom = Seldom()
