@@ -88,7 +88,7 @@ for name in (
 
 #: modules of SciPy with functions that have rows
 NAMES = (
-    "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse", "sparse.linalg", "spatial.distance",
+    "fft", "fftpack", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse", "sparse.linalg", "spatial.distance",
     "spatial.transform", "special", "stats",
 )  # fmt: skip
 ROWS_OF_SCIPY = tuple(f"scipy.{name}" for name in NAMES)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, wraps
+from itertools import islice
 from operator import is_
 from typing import Any
 
@@ -132,6 +133,11 @@ def array(object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K",
     return np.reshape(made, (1,) * (ndmin - made.ndim) + made.shape) if made.ndim < ndmin else made
 
 
+def fromiter(iter: Any, dtype: Any, count: int = -1, **kwargs: Any) -> Any:
+    parts = list(iter if count < 0 else islice(iter, count))
+    return converted(parts, dtype) if is_traced(parts) else np.fromiter(parts, dtype, count, **kwargs)
+
+
 def full(shape: Any, fill_value: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
     if not is_traced(fill_value):
         return as_buffer(np.full(shape, fill_value, dtype, *args, **kwargs))
@@ -247,6 +253,7 @@ MAKERS = (
 DOORS: list[Any] = [
     *(maker(getattr(np, name)) for name in MAKERS.split()),
     array,
+    fromiter,
     full,
     full_like,
     arrayed(np.interp),

@@ -6,6 +6,6 @@ Values are SciPy's own. Of plain arguments a call is SciPy's; of traced ones it 
 
 from .namespaces import modules as _modules
 
-__all__ = ["fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse", "spatial", "special", "stats"]
+__all__ = ["fft", "fftpack", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse", "spatial", "special", "stats"]
 
 __getattr__, __dir__ = _modules(__name__, __all__)

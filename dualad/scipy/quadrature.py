@@ -1,4 +1,4 @@
-"""``quad`` and ``fixed_quad`` of ``scipy.integrate`` with derivatives by the limits, `args` and what the integrand closes over.
+"""``quad``, ``nquad`` and ``fixed_quad`` of ``scipy.integrate`` with derivatives by the limits, `args` and what the integrand closes over.
 
 The value is SciPy's, of a plain integrand. The derivative is that of a sum over places that stay where they are: Gauss' rule on each
 interval that SciPy ended with, or, where a singular end made it extrapolate, the tanh-sinh rule (Takahasi & Mori 1974). That the sum
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -144,11 +144,11 @@ def quad(
 ) -> Any:  # fmt: skip
     if not callable(func):  # of C
         return si.quad(func, a, b, args, full_output, epsabs, epsrel, limit, points, weight, wvar, **options)
-    compiled = opened((func, a, b, args, (full_output, epsabs, epsrel, limit, points, weight, wvar), options))
+    compiled = opened(((func, a, b, args, full_output, epsabs, epsrel, limit, points, weight, wvar), options))
     if compiled:
         if full_output:
             raise TypeError("scipy.integrate.quad: with full_output= it cannot be compiled: leave it out")
-        return compiled_quad(*compiled)
+        return in_program(quad, *compiled)
     args, found = args if isinstance(args, tuple) else (args,), []
 
     def integrand(x: Any) -> Any:
@@ -179,19 +179,20 @@ def quad(
 
 @dataclass(frozen=True)
 class Part:
-    """One of the things that `quad` returns, as a function of the numbers that its arguments are made of."""
+    """One of the things that an integration returns, as a function of the numbers that its arguments are made of."""
 
+    integrate: Callable
     made: Callable
     index: int
 
     def __call__(self, *numbers: Any) -> Any:
-        func, a, b, args, others, options = self.made(numbers)
-        return quad(func, a, b, args, *others, **options)[self.index]
+        args, options = self.made(numbers)
+        return self.integrate(*args, **options)[self.index]
 
 
-def compiled_quad(values: tuple, made: Callable, key: Any) -> tuple:
+def in_program(integrate: Callable, values: tuple, made: Callable, key: Any) -> tuple:
     """Return the integral, and SciPy's estimate of its error, that a program calls for."""
-    value, error = (same(Part(made, index), key, index) for index in (0, 1))
+    value, error = (same(Part(integrate, made, index), key, index) for index in (0, 1))
     return called(value, *values), evaluate(error, *values)
 
 
@@ -218,4 +219,47 @@ def fixed_quad(func: Callable, a: Any, b: Any, args: Any = (), n: int = 5) -> An
     return (b - a) / 2.0 * np.sum(w * func(places, *args), axis=-1), None
 
 
-FUNCTIONS = {"quad": quad, "fixed_quad": fixed_quad}
+@trimmed
+@wraps(si.nquad)
+def nquad(func: Callable, ranges: Any, args: Any = None, opts: Any = None, full_output: bool = False) -> Any:
+    """As SciPy's, the integral by the last variable of integrals by those before it."""
+    if full_output or not callable(func):
+        return si.nquad(func, ranges, args, opts, full_output)
+    compiled = opened(((func, ranges, args, opts), {}))
+    if compiled:
+        return in_program(nquad, *compiled)
+    each: Any = opts if isinstance(opts, list | tuple) else [opts or {}] * len(ranges)
+    errors: list[float] = []
+
+    def inner(depth: int, *outer: Any) -> Any:
+        a, b = ranges[depth](*outer) if callable(ranges[depth]) else ranges[depth]
+        options = dict(each[depth](*outer) if callable(each[depth]) else each[depth])
+        if "points" in options:
+            options["points"] = [p for p in options["points"] if plain(a) <= p <= plain(b)]
+        integrand = partial(inner, depth - 1) if depth else func
+        value, error = quad(lambda x, *rest: integrand(x, *rest), a, b, outer, **options)
+        errors.append(error)
+        return value
+
+    return inner(len(ranges) - 1, *(() if args is None else args if isinstance(args, tuple) else (args,))), max(errors)
+
+
+@trimmed
+@wraps(si.dblquad)
+def dblquad(func: Callable, a: Any, b: Any, gfun: Any, hfun: Any, args: Any = (), epsabs: float = 1.49e-8, epsrel: float = 1.49e-8) -> Any:
+    ends = lambda y, *rest: [end(y) if callable(end) else end for end in (gfun, hfun)]
+    return nquad(func, [ends, [a, b]], args, {"epsabs": epsabs, "epsrel": epsrel})
+
+
+@trimmed
+@wraps(si.tplquad)
+def tplquad(
+    func: Callable, a: Any, b: Any, gfun: Any, hfun: Any, qfun: Any, rfun: Any, args: Any = (), epsabs: float = 1.49e-8,
+    epsrel: float = 1.49e-8,
+) -> Any:  # fmt: skip
+    first = lambda y, x, *rest: [end(x, y) if callable(end) else end for end in (qfun, rfun)]
+    second = lambda x, *rest: [end(x) if callable(end) else end for end in (gfun, hfun)]
+    return nquad(func, [first, second, [a, b]], args, {"epsabs": epsabs, "epsrel": epsrel})
+
+
+FUNCTIONS = {"quad": quad, "fixed_quad": fixed_quad, "nquad": nquad, "dblquad": dblquad, "tplquad": tplquad}

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import signal as ss
 
+from ..fft import half_weights
 from ..kinds import explicit, is_complex, ndim_of, shape_of
 from .convolutions import cut, filtered, whole
 from .entering import by_body, named
@@ -190,7 +191,7 @@ def decimate(x, q, n=None, ftype="iir", axis=-1, zero_phase=True):
 # --- what is linear in a signal -----------------------------------------------------------------------------------------------------
 
 
-def detrend(data, axis=-1, type="linear", bp=0):
+def detrended(data, axis=-1, type="linear", bp=0):
     if type in ("constant", "c"):
         return data - np.mean(data, axis=axis, keepdims=True)
     data = np.moveaxis(data, axis, -1)
@@ -262,6 +263,35 @@ def freqz(b, a=1, worN=512, whole=False, fs=2.0 * np.pi, include_nyquist=False):
     return w, over / under
 
 
+def welch(
+    x, fs=1.0, window="hann", nperseg=None, noverlap=None, nfft=None, detrend="constant", return_onesided=True, scaling="density",
+    axis=-1, average="mean",
+):  # fmt: skip
+    if average != "mean" or callable(detrend):
+        raise NotImplementedError("scipy.signal.welch has no derivative with average='median', or a function for detrend=: leave them out")
+    x = np.moveaxis(x, axis, -1)
+    if isinstance(window, str | tuple):
+        window = ss.get_window(window, min(256 if nperseg is None else nperseg, shape_of(x)[-1]))
+    window = np.reshape(window, (-1,))
+    size = shape_of(window)[0]
+    starts = np.arange(0, shape_of(x)[-1] - size + 1, size - (size // 2 if noverlap is None else noverlap))
+    parts = x[..., starts[:, None] + np.arange(size)]
+    nfft, both_sides = nfft or size, is_complex(x) or not return_onesided
+    spectrum = (np.fft.fft if both_sides else np.fft.rfft)((detrended(parts, type=detrend) if detrend else parts) * window, nfft)
+    scale = 1.0 / (fs * np.sum(window**2)) if scaling == "density" else 1.0 / np.sum(window) ** 2
+    power = np.mean(spectrum.real**2 + spectrum.imag**2, axis=-2) * scale
+    if both_sides:
+        return np.fft.fftfreq(nfft, 1.0 / fs), np.moveaxis(power, -1, axis)
+    return np.fft.rfftfreq(nfft, 1.0 / fs), np.moveaxis(power * half_weights(nfft, 1, -1, 2.0, power.dtype), -1, axis)
+
+
+def periodogram(x, fs=1.0, window="boxcar", nfft=None, detrend="constant", return_onesided=True, scaling="density", axis=-1):
+    x = np.moveaxis(x, axis, -1)[..., :nfft]
+    size = shape_of(x)[-1]
+    f, power = welch(x, fs, "boxcar" if window is None else window, size, 0, nfft, detrend, return_onesided, scaling)
+    return f, np.moveaxis(power, -1, axis)
+
+
 # --- the table ----------------------------------------------------------------------------------------------------------------------
 
 #: how a convolution is computed changes no derivative
@@ -279,8 +309,10 @@ BODIES: dict[str, Any] = {
     "filtfilt": filtfilt,
     "sosfiltfilt": sosfiltfilt,
     "decimate": decimate,
-    "detrend": detrend,
+    "detrend": detrended,
     "savgol_filter": savgol_filter,
+    "welch": welch,
+    "periodogram": periodogram,
     "deconvolve": deconvolve,
     "freqz": freqz,
     "medfilt": lambda volume, kernel_size=None: median_filter(volume, 3 if kernel_size is None else kernel_size, mode="constant"),

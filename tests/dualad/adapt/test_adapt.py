@@ -51,6 +51,7 @@ def copied(x):
     return np.sum(y**2) + x[0]
 def contiguous(x): return np.sum(np.ascontiguousarray(x[::-1]) * np.asfortranarray(x) * np.asanyarray(x) * np.require(x, requirements="C"))
 def checked(x): return np.sum(np.asarray_chkfinite(x) ** 2)
+def iterated(x): return np.sum(np.fromiter((part**2 for part in x), float)) * np.fromiter(x, float, 2)[1] + np.fromiter([1.0], float).sum()
 def filled(x): return np.sum(np.full((2, 2), x[0]) ** 2)
 def partially(x): return np.sum(as_floats(x) ** 2)
 def masked(x):
@@ -113,8 +114,8 @@ vectorized = np.vectorize(math.sin)
 """
 FUNCTIONS = [
     "by_default", "by_keywords", "checked", "complex_math", "contiguous", "converts_itself", "copied", "deep", "door", "dtypes",
-    "filled", "imported", "is_a_number", "listed", "looped", "masked", "mathematical", "mathematical_too", "methodical", "of_objects",
-    "partially", "pythonic", "through_a_closure", "typed",
+    "filled", "imported", "is_a_number", "iterated", "listed", "looped", "masked", "mathematical", "mathematical_too", "methodical",
+    "of_objects", "partially", "pythonic", "through_a_closure", "typed",
 ]  # fmt: skip
 X = np.array([0.3, -0.7, 1.1])
 

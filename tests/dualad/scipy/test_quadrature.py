@@ -27,6 +27,11 @@ INTEGRALS = {
     "to the right": lambda s: lambda p: s.quad(lambda x: np.exp(-p[0] * x), p[1], np.inf)[0],
     "from the left": lambda s: lambda p: s.quad(lambda x: np.exp(p[0] * x), -np.inf, p[1])[0],
     "backwards from infinity": lambda s: lambda p: s.quad(lambda x: np.exp(-p[0] * x), np.inf, p[1])[0],
+    "dblquad": lambda s: lambda p: s.dblquad(lambda y, x: np.exp(-p[0] * x * y), 0.0, p[1], 0.1, lambda x: 1.0 + x * p[0])[0],
+    "nquad": lambda s: lambda p: s.nquad(lambda x, y, a: a * x * y + p[1], [lambda y, a: (0.0, a * y), (0.0, 1.3)], args=(p[0],))[0],
+    "nquad with options": lambda s: (
+        lambda p: s.nquad(lambda x, y: p[1] * x * y, [(0.0, p[0]), (0.0, 2.0)], None, [{"limit": 60, "points": [0.4, 9.0]}, dict])[0]
+    ),
     "fixed_quad": lambda s: lambda p: s.fixed_quad(lambda x, a: np.exp(a * x), p[1], 2.0, args=(p[0],), n=7)[0],
 }
 ROUGH = {
@@ -110,6 +115,14 @@ def test_programs_see_changed_globals(monkeypatch):
     assert compiled(0.7) == f(0.7)
     monkeypatch.setattr(sys.modules[__name__], "RATE", 3.0)
     assert compiled(0.7) == f(0.7) == pytest.approx(1.05)
+
+
+def test_integrals_of_three_variables():
+    both = lambda s, a: s.tplquad(lambda z, y, x: a * x * y * z, 0.0, 1.3, 0.1, lambda x: x, lambda x, y: y, 2.0)
+    assert both(integrate, 0.7) == both(si, 0.7)
+    assert dualad.derivative(lambda a: both(integrate, a)[0])(0.7) == pytest.approx(both(si, 1.0)[0], rel=1e-12)
+    with pytest.raises(TypeError, match=r"scipy\.integrate\.nquad asks a traced"):
+        grad(lambda a: integrate.nquad(lambda x: a * x, [(0.0, 1.0)], full_output=True)[0])(0.7)
 
 
 def test_it_is_scipys_in_all_it_returns():

@@ -40,6 +40,10 @@ CALLS = {
     "detrend": [((X,), {}), ((M,), {"axis": 0, "type": "constant"}), ((LONG,), {"bp": [11, 17]})],
     "savgol_filter": [((X, 5, 2), {}), ((X, 4, 1), {}), ((M, 4, 2), {"mode": "wrap"}), ((M, 3, 1), {"axis": 0, "deriv": 1, "delta": 0.5})]
     + [((X, 5, 2), {"mode": mode, "cval": 0.7}) for mode in ("mirror", "constant", "nearest", "wrap")],
+    "welch": [((LONG[0],), {"window": "hann", "nperseg": 8}), ((LONG, 3.0, B), {"nperseg": 3, "noverlap": 1, "nfft": 5, "detrend": False}),
+              ((LONG.T,), {"window": "boxcar", "nperseg": 9, "axis": 0, "scaling": "spectrum", "detrend": "linear"}),
+              ((Z,), {"window": "hann", "nperseg": 3, "return_onesided": False})],
+    "periodogram": [((X,), {}), ((M, 2.0, "hann"), {"axis": 0, "nfft": 4}), ((X,), {"nfft": 10, "detrend": False})],
     "medfilt": [((X,), {}), ((M, (3, 1)), {})],
     "deconvolve": [((X, A), {}), ((A, X), {})],
     "freqz": [((B, A), {"worN": 4}), ((B, 1), {"worN": [0.1, 0.7], "fs": 3.0}), ((Y, A[:2]), {"worN": 3, "whole": True})],
@@ -71,6 +75,7 @@ def test_unknown_arguments_are_refused_by_name():
     cases = [
         (lambda x: FUNCTIONS["filtfilt"](B, A, x, method="gust"), "method='gust': use method='pad'"),
         (lambda x: FUNCTIONS["resample"](x, 3, window="hann"), "scipy.signal.resample has no derivative with these arguments: .*window"),
+        (lambda x: FUNCTIONS["welch"](x, nperseg=8, average="median")[1], "scipy.signal.welch has no derivative with average='median'"),
         (lambda x: FUNCTIONS["decimate"](x, 2, ftype="fir", zero_phase=False), "ftype='fir': use 'iir'"),
     ]
     check_refused(LONG[0], cases)
