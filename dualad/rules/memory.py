@@ -99,6 +99,8 @@ def writable(buffer, v):
     """Return a buffer that `v` can be written into: a plain one is lifted to v's level if v is traced."""
     if type(v) in PLAIN or not hasattr(type(v), "__dualad_apply__") or hasattr(type(buffer), "__dualad_apply__"):
         return buffer
+    if not hasattr(v, "_lifted"):  # an array that adapted code made, in which nothing may be traced
+        return writable(buffer, copied(v))
     return v._lifted(buffer, v.level)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator as operators
 
-from .cotangents import is_complex
+from .cotangents import is_complex, is_symbolic
 from .kinds import composite, constant, elementwise, real_linear, refused
 from .names import np
 from .partials import ANS, FIRST, MINUS_ONE, ONE, SECOND, one_over
@@ -97,6 +97,18 @@ def softmax_share(x, y, rate=1.0):
 
 def magnitude(z):
     return np.hypot(np.real(z), np.imag(z))
+
+
+def direction(z):
+    """Return z / abs(z), where that is infinite 1 or -1 along the axis of the infinite part, as NumPy does."""
+    if not is_symbolic(z):  # NumPy gives the value
+        return ratio(z, magnitude(z))
+    x, y, r = np.real(z), np.imag(z), magnitude(z)
+    far, wide = np.isinf(r), np.isinf(x)
+    along = np.where(far & wide & np.isinf(y), np.nan, 1.0)
+    x, y = np.where(far, np.where(wide, np.sign(x), 0.0), x), np.where(far, np.where(wide, 0.0, np.sign(y)), y)
+    r = np.where(far, along, r)
+    return ratio(x, r) + 1j * ratio(y, r)
 
 
 @primitive
@@ -214,7 +226,7 @@ constant(np.heaviside, chooses=True, scalar=kernel("heaviside", 2, 3))
 constant(np.floor_divide, chooses=True, operator="floordiv", divides=1, scalar=kernel("floor_divide", 2, 20),
          of_integers=Scalar(lambda x, y: x // y, 20, "iu"), exact=whole("exact_quotient", 2, 20))  # by zero it is 0, as in NumPy
 constant(np.spacing, scalar=kernel("np.spacing", 1, 20))
-constant(np.sign, complex_body=lambda z: ratio(z, magnitude(z)), chooses=True, scalar=kernel("sign", 1, 3))
+constant(np.sign, complex_body=direction, chooses=True, scalar=kernel("sign", 1, 3))
 
 # --- complex --------------------------------------------------------------------------------------------------------------
 

@@ -174,6 +174,10 @@ class BSpline(Piecewise):
     def construct_fast(t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0) -> BSpline:
         return object.__new__(BSpline).hold(t, c, k, extrapolate, axis)
 
+    @staticmethod
+    def basis_element(t: Any, extrapolate: Any = True) -> BSpline:
+        return BSpline(*si.BSpline.basis_element(t, extrapolate).tck, extrapolate)
+
     @property
     def tck(self) -> tuple:
         return self.t, self.c, self.k
@@ -204,6 +208,9 @@ def public(ours: type, scipys: Any) -> type:
     ours.__name__ = ours.__qualname__ = scipys.__name__
     ours.__module__, ours.__doc__ = "scipy.interpolate", scipys.__doc__
     ours.title = f"scipy.interpolate.{scipys.__name__}"  # type: ignore[attr-defined]
+    for name in dir(scipys):
+        if isinstance(inspect.getattr_static(scipys, name), classmethod | staticmethod) and not hasattr(ours, name):
+            setattr(ours, name, staticmethod(getattr(scipys, name)))  # what it makes of plain values
     FUNCTIONS[scipys.__name__] = ours
     return ours
 
@@ -244,8 +251,7 @@ of_values(si.Akima1DInterpolator, akima, "y")
 
 def pchip_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> Any:
     made = FUNCTIONS["PchipInterpolator"](xi, yi, axis=axis)
-    read = lambda nu: made.derivative(nu)(x)
-    return [read(nu) for nu in der] if np.iterable(der) else read(der) if der else made(x)
+    return [made.derivative(nu)(x) for nu in der] if np.iterable(der) else made.derivative(der)(x) if der else made(x)
 
 
 FUNCTIONS["pchip_interpolate"] = pchip_interpolate

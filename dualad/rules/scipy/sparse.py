@@ -54,6 +54,9 @@ class Entries:
     def __repr__(self) -> str:
         return f"<sparse matrix of shape {self.shape} with {self.nnz} traced entries>"
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"a sparse matrix with traced entries has no {name}: it has @, multiples, .T, .toarray() and .diagonal()")
+
     @property
     def nnz(self) -> int:
         return self.places.nnz

@@ -105,6 +105,13 @@ def answers(x):
     names = [name for name in ("__len__", "__iter__", "shape", "real", "ndim") if hasattr(x, name)]
     return kinds, names, isinstance(x, Iterable), isinstance(x, Sized | bool), issubclass(type(x), numbers.Real), type(x) in (float, int)
 
+class Field(np.ndarray):
+    def __array_wrap__(self, made, context=None, return_scalar=False): return np.array(made)
+
+def of_a_field(x):
+    made = np.zeros(4)
+    made[:3] = np.sum(x[1] * np.array([[0.5], [1.5], [2.0]]).view(Field) * np.ones((3, 2)), axis=1)
+    return np.sum(made**2)
 def methodical(x): return Model.of(x) * np.sum(Model.made(x))
 def looped(x):
     total = 0.0
@@ -115,7 +122,7 @@ vectorized = np.vectorize(math.sin)
 FUNCTIONS = [
     "by_default", "by_keywords", "checked", "complex_math", "contiguous", "converts_itself", "copied", "deep", "door", "dtypes",
     "filled", "imported", "is_a_number", "iterated", "listed", "looped", "masked", "mathematical", "mathematical_too", "methodical",
-    "of_objects", "partially", "pythonic", "through_a_closure", "typed",
+    "of_a_field", "of_objects", "partially", "pythonic", "through_a_closure", "typed",
 ]  # fmt: skip
 X = np.array([0.3, -0.7, 1.1])
 

@@ -139,6 +139,13 @@ def test_the_complex_plane(gradient):
     assert gradient(lambda x: np.abs(np.exp(1j * x) * x) ** 2)(0.3) == pytest.approx(0.6)
 
 
+def test_the_sign_of_complex_extremes_compiles():
+    parts = (inf, -inf, 1.0, -2.0, 0.0, 5e-324, -3e-320, 1.7e308, nan, 1e-160)
+    z = np.array([complex(x, y) for x in parts for y in parts])
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(jit(np.sign)(z).view(float), np.sign(z).view(float), rtol=4e-16)
+
+
 def test_complex_multiplication_is_linear_over_the_reals_and_pairs_without_conjugation():
     g = grad(lambda z: np.real(z * (2 + 3j)))(1 + 1j)
     assert g == 2 + 3j  # Re(g * t) is the derivative along t

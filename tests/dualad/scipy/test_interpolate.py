@@ -64,6 +64,8 @@ CALLS = {
     + [(lambda s: lambda c, x: s.BSpline(T, c, 2, axis=1)(x), C, INSIDE),
        (lambda s: lambda c, x: s.BSpline(T, c, 2, extrapolate="periodic")(x), C[0], AROUND),
        (lambda s: lambda c, x: s.BSpline(T, c, 2).derivative()(x), C[0], AROUND),
+       (lambda s: lambda x: s.BSpline.basis_element([0.0, 1.0, 1.5, 2.5])(x), AROUND),
+       (lambda s: lambda x: s.BSpline.basis_element([0.0, 1.0, 1.5, 2.5], False)(x), np.array([0.3, 1.2])),
        (lambda s: lambda c, x: s.BSpline(T, c, 2).antiderivative(2)(x), C[0], AROUND),
        (lambda s: lambda c, x: s.BSpline(T, c, 2).integrate(x[0], x[1]), C[0], INSIDE[:2])],
     "make_interp_spline": [(lambda s, k=k: lambda y, x: s.make_interp_spline(KNOTS, y, k)(x), Y, AROUND) for k in (0, 1, 2, 3, 5)]
@@ -116,6 +118,8 @@ def test_of_plain_values_they_are_scipys():
     made, theirs = FUNCTIONS["CubicSpline"](KNOTS, Y), interpolate.CubicSpline(KNOTS, Y)
     assert made.roots().tobytes() == theirs.roots().tobytes()
     assert FUNCTIONS["interp1d"](KNOTS, Y).x.tobytes() == KNOTS.tobytes()
+    assert FUNCTIONS["BSpline"].design_matrix(INSIDE, T, 2).shape == (len(INSIDE), len(T) - 3)
+    assert FUNCTIONS["PPoly"].from_spline(interpolate.splrep(KNOTS, Y)).x.size > 0
     assert FUNCTIONS["make_interp_spline"](KNOTS, Y).c.tobytes() == interpolate.make_interp_spline(KNOTS, Y).c.tobytes()
     with pytest.raises(ValueError, match="must be strictly increasing"):
         FUNCTIONS["CubicSpline"](KNOTS[::-1], Y)
