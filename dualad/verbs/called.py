@@ -20,6 +20,7 @@ from ..core.traced import Traced
 from ..forward.seeding import with_arguments
 from ..graph.program import key_of
 from ..jit.tables import closed_over, installed
+from ..jit.watch import mentioned
 from ..rules.cotangents import is_symbolic
 from ..rules.kinds import Differentiable, primitive
 from ..rules.rows import register
@@ -42,7 +43,8 @@ def identity(x, around=()):
 
     `around` are the identities of what holds it.
     """
-    x = getattr(x, "__wrapped__", x)
+    if type(x) is not FunctionType:  # one that wraps another has code of its own
+        x = getattr(x, "__wrapped__", x)
     if isinstance(x, Traced):
         return Traced
     if id(x) in around:
@@ -61,7 +63,9 @@ def identity(x, around=()):
     if kind is MethodType:
         return kind, *each(x.__func__, x.__self__)
     if kind is FunctionType:
-        return x.__code__, id(x.__globals__), *each(x.__defaults__, *(cell.cell_contents for cell in x.__closure__ or ()))
+        held = [cell.cell_contents for cell in x.__closure__ or ()]
+        named = [vars(x)[name] for name in mentioned(x.__code__) if name in vars(x)]
+        return x.__code__, id(x.__globals__), *each(x.__defaults__, x.__kwdefaults__, *held, *named)
     users = hasattr(x, "__dict__") and not isinstance(x, type | ModuleType) and not installed(sys.modules.get(kind.__module__))
     return (kind, *each(vars(x))) if users else key_of(x)
 

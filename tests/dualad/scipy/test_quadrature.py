@@ -2,6 +2,7 @@
 
 import math
 import sys
+from functools import wraps
 
 import numpy as np
 import pytest
@@ -123,6 +124,32 @@ def test_integrals_of_three_variables():
     assert dualad.derivative(lambda a: both(integrate, a)[0])(0.7) == pytest.approx(both(si, 1.0)[0], rel=1e-12)
     with pytest.raises(TypeError, match=r"scipy\.integrate\.nquad asks a traced"):
         grad(lambda a: integrate.nquad(lambda x: a * x, [(0.0, 1.0)], full_output=True)[0])(0.7)
+
+
+def of_a_keyword(rate):
+    return lambda x, *, rate=rate: rate * x
+
+
+def of_an_attribute(rate):
+    def integrand(x):
+        return integrand.rate * x
+
+    integrand.rate = rate
+    return integrand
+
+
+def of_a_wrapper(rate):
+    @wraps(plain := lambda x: x)
+    def integrand(x):
+        return rate * plain(x)
+
+    return integrand
+
+
+@pytest.mark.parametrize("made", [of_a_keyword, of_an_attribute, of_a_wrapper])
+def test_functions_of_the_same_code_are_told_apart_by_what_they_hold(made):
+    f = lambda a: integrate.quad(made(1.0), 0.0, a)[0] + 10.0 * integrate.quad(made(2.0), 0.0, a)[0]
+    assert dualad.jit(f, backend="numpy")(2.0) == f(2.0) == pytest.approx(42.0)
 
 
 def test_it_is_scipys_in_all_it_returns():
