@@ -12,7 +12,6 @@ from functools import update_wrapper
 from threading import get_ident
 from types import MethodType
 from typing import Any, Generic, overload
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import optree
@@ -189,7 +188,7 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
         self.plain: set[object] = set()  # the keys of calls that the plain function evaluates
         self.guards: tuple = ()  # of the programs made last
         self.flat_guards: tuple = ()
-        self.methods: WeakKeyDictionary = WeakKeyDictionary()
+        self.methods: dict[int, Jit] = {}  # by the ids of instances, which they hold
 
     def __call__(self, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
         guards = self.guards
@@ -378,17 +377,13 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
         """Return the compiled method of an instance, which is static: what its attributes hold is checked at each call."""
         if instance is None:
             return self
-        try:
-            known = self.methods.get(instance)
-            if known is None:
-                known = self.methods[instance] = self.of_method(instance)
-        except TypeError:  # an instance that cannot be referred to weakly, or not hashed
-            return self.of_method(instance)
+        known = self.methods.get(id(instance))
+        if known is None:
+            while len(self.methods) >= self.cache_size:
+                self.methods.pop(next(iter(self.methods), 0), None)
+            numbers = tuple(i - 1 for i in self.static_argnums if i > 0)
+            known = self.methods[id(instance)] = Jit(MethodType(self.f, instance), numbers, self.static_argnames, *self.options)
         return known
-
-    def of_method(self, instance):
-        numbers = tuple(i - 1 for i in self.static_argnums if i > 0)
-        return Jit(MethodType(self.f, instance), numbers, self.static_argnames, *self.options)
 
     @property
     def options(self):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import partial
+from weakref import ref
 
 import numpy as np
 import optree
@@ -139,6 +142,24 @@ def test_methods_and_partials():
     slow.rate = 3.0
     assert slow.step(2.0) == 6.0 and isinstance(Model.step, Jit)
     assert jit(partial(np.multiply, 3.0))(2.0) == 6.0
+
+
+def test_methods_are_those_of_their_instances_however_equal_and_hold_a_few_of_them():
+    @dataclass(frozen=True)
+    class Model:
+        name: str
+        rate: float = field(compare=False)
+
+        @partial(jit, cache_size=2)
+        def step(self, x):
+            return x * self.rate
+
+    models = [Model("one", float(rate)) for rate in range(4)]
+    assert [model.step(2.0) for model in models] == [0.0, 2.0, 4.0, 6.0]
+    left = [ref(model) for model in models]
+    models.clear()
+    gc.collect()
+    assert [made() is None for made in left] == [True, True, False, False]
 
 
 def test_decorator_keeps_name_and_doc():
