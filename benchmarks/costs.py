@@ -221,7 +221,6 @@ PROGRAMS: dict[str, Callable[[], Callable]] = {
     "held arrays, n = 100": partial(recorded, 100),
     "held arrays, n = 400": partial(recorded, 400),
 }
-STENCILS = ("FDTD", "shallow water", "lattice Boltzmann", "Gray-Scott, 64 x 64", "Gray-Scott, 256 x 256")
 WAVES, PRODUCTS = (tuple(name for name in PROGRAMS if name.startswith(first)) for first in ("sum", "matrix product"))
 SMALL = tuple(name for name in PROGRAMS if name.startswith(("matrix functions", "system")))
 
@@ -234,7 +233,6 @@ MEASURES = {
     "UNROLLED_ELEMENTS": Measure((0, 36, 400), ("POLLU's Jacobian", *SMALL)),
     "INLINED_TERMS": Measure((0, 9, 64), ("window of 5", "window of 9", "window of 20")),
     "NEST_ROOTS": Measure((4, 24, 1000), ("40 results", "100 results", "lattice Boltzmann", "POLLU's Jacobian")),
-    "FAST_SHARE": Measure((0.5, 0.98, 1.0), STENCILS),
     "LANES": Measure((4, 8), (*WAVES, "neural ODE", *PRODUCTS, "N-body")),
     "LIBRARY_PRODUCTS": Measure((0, 1 << 18, 1 << 40), (*PRODUCTS, *(name for name in PROGRAMS if name.startswith("einsum")))),
     "BLOCK_BYTES": Measure((1, 256 << 10, 64 << 20), ("Lorenz, 10^4 compiled steps",)),

@@ -45,8 +45,8 @@ def walked(argument, free, operands):
     if kind in NUMBERS and free:
         operands.append(argument)
         return kind
-    if kind in (tuple, list):
-        return kind, *(walked(part, free, operands) for part in argument)
+    if kind is tuple or kind is list:
+        return kind, *[walked(part, free, operands) for part in argument]
     if kind is dict:
         return dict, *((name, walked(argument[name], free, operands)) for name in sorted(argument))
     if kind is slice:
@@ -59,8 +59,8 @@ def replaced(argument, free, operands):
     kind = type(argument)
     if kind is Value or (kind in NUMBERS and free):
         return next(operands)
-    if kind in (tuple, list):
-        return kind(replaced(part, free, operands) for part in argument)
+    if kind is tuple or kind is list:
+        return kind([replaced(part, free, operands) for part in argument])
     if kind is dict:
         return {name: replaced(argument[name], free, operands) for name in sorted(argument)}
     if kind is slice:

@@ -327,8 +327,8 @@ def map_values(function, argument):
     kind = type(argument)
     if kind is Value:
         return function(argument)
-    if kind in (tuple, list):
-        return kind(map_values(function, part) for part in argument)
+    if kind is tuple or kind is list:
+        return kind([map_values(function, part) for part in argument])
     if kind is dict:
         return {key: map_values(function, part) for key, part in argument.items()}
     if kind is slice:
@@ -342,14 +342,14 @@ def key_of(argument, numbers=None):
     Values are told apart by `numbers`, or by their own.
     """
     kind = type(argument)
-    if kind in (tuple, list):
-        return kind, *(key_of(part, numbers) for part in argument)
+    if kind is Value:
+        return Value, argument.number if numbers is None else numbers[argument]
+    if kind is tuple or kind is list:
+        return kind, *[key_of(part, numbers) for part in argument]
     if kind is dict:
         return dict, *((name, key_of(argument[name], numbers)) for name in sorted(argument))
     if kind is slice:
         return slice, *(key_of(part, numbers) for part in (argument.start, argument.stop, argument.step))
-    if kind is Value:
-        return Value, argument.number if numbers is None else numbers[argument]
     if kind is float:
         return float, struct.pack("d", argument)
     if kind is complex:

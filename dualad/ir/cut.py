@@ -27,23 +27,26 @@ def cut(module: Module, longest: int) -> Module:
 
 
 class Piece:
-    """Statements of a function, the variables that they mention, and which of these they set."""
+    """Statements of a function, the variables that they mention, and which of these they set; one is walked once."""
 
-    def __init__(self) -> None:
-        self.statements: list[Statement] = []
+    def __init__(self, *statements: Statement) -> None:
+        self.statements = [*statements]
         self.length = 0
         self.mentions: dict[str, Var] = {}
         self.sets: Counter[str] = Counter()
-
-    def add(self, statement: Statement, place: int | None = None) -> None:
-        """Add a statement at a place, by default as the last one."""
-        self.statements.insert(len(self.statements) if place is None else place, statement)
-        for node in walked(statement):
+        for node in walked(statements):
             self.length += 1
             if isinstance(node, Var):
                 self.mentions[node.name] = node
             elif isinstance(node, Assign | Room):
                 self.sets.update(target.name for target in targets(node))
+
+    def add(self, other: Piece, place: int) -> None:
+        """Add the statements of another one at a place."""
+        self.statements[place:place] = other.statements
+        self.length += other.length
+        self.mentions.update(other.mentions)
+        self.sets.update(other.sets)
 
 
 def pieces(function: Function, longest: int, tables: Mapping[str, Table]) -> list[Function]:
@@ -51,13 +54,14 @@ def pieces(function: Function, longest: int, tables: Mapping[str, Table]) -> lis
 
     A loop ends a piece, so that those that are alike become one, unless what it has set is read further on.
     """
-    if sum(1 for statement in function.body for _ in walked(statement)) <= longest:
+    single = list(map(Piece, function.body))
+    if sum(one.length for one in single) <= longest:
         return [function]
     parts, ended = [Piece()], False
-    for statement, ends in zip(function.body, ends_in(function.body), strict=True):
+    for one, ends in zip(single, ends_in(single), strict=True):
         if ended or parts[-1].length > longest // 4:
             parts.append(Piece())
-        parts[-1].add(statement)
+        parts[-1].add(one, len(parts[-1].statements))
         ended = ends
     if len(parts) == 1 or not is_steady(function, parts):
         return [function]
@@ -66,7 +70,7 @@ def pieces(function: Function, longest: int, tables: Mapping[str, Table]) -> lis
     made_at = {view.targets[0].name: k for k, view in enumerate(views)}
     for part in parts:
         while missing := [made_at[name] for name in part.mentions if name in made_at and name not in part.sets]:
-            part.add(views[max(missing)], 0)
+            part.add(Piece(views[max(missing)]), 0)
     first = {name: k for k, part in reversed([*enumerate(parts)]) for name in part.sets}  # that sets a variable
     last = {name: k for k, part in enumerate(parts) for name in part.mentions}  # that mentions it
     rooms = [one for part in parts for one in part.statements if isinstance(one, Room) and first[one.target.name] < last[one.target.name]]
@@ -95,23 +99,19 @@ def pieces(function: Function, longest: int, tables: Mapping[str, Table]) -> lis
     return [*made, Function(function.name, function.parameters, (*rooms, *calls), inlined=function.inlined)]
 
 
-def ends_in(body: tuple[Statement, ...]) -> list[bool]:
-    """Return for each statement whether it is a loop that sets no variable which is read further on before it is set again."""
+def ends_in(single: list[Piece]) -> list[bool]:
+    """Return for each piece of one statement whether that is a loop, and sets nothing that is read further on before it is set again."""
     needed: set[str] = set()
     found = []
-    for statement in reversed(body):
-        found.append(isinstance(statement, For | ForRows) and needed.isdisjoint(set_in(statement)))
+    for one in reversed(single):
+        (statement,) = one.statements
+        found.append(isinstance(statement, For | ForRows) and needed.isdisjoint(one.sets))
         if isinstance(statement, Assign):
-            needed.difference_update(target.name for target in statement.targets)
+            needed.difference_update(one.sets)
             needed |= names(statement.values)
         else:
-            needed |= names(statement)
+            needed.update(one.mentions)
     return found[::-1]
-
-
-def set_in(statement: Statement) -> set[str]:
-    """Return the variables that a loop sets."""
-    return {target.name for node in walked(statement) if isinstance(node, Assign) for target in node.targets}
 
 
 def is_steady(function: Function, parts: list[Piece]) -> bool:

@@ -14,7 +14,7 @@ from ..graph.program import Value
 from ..graph.scan import Scan
 from ..graph.trace import Trace
 from ..support.callers import trimmed
-from ..support.costs import WAITING_CALLS
+from ..support.costs import KEPT_VARIANTS
 from .arguments import Call, native, positional_names
 from .compiled import Compiled
 from .verify import EVALUATING
@@ -152,7 +152,7 @@ class Members:
             if found is None:
                 return None
             learnt = learnt if new is before else i
-            if i - learnt == WAITING_CALLS // 2:
+            if i - learnt == KEPT_VARIANTS // 2:
                 break
         return None if new is entry else self.together()
 

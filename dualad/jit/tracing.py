@@ -26,7 +26,7 @@ from ..graph.trace import Trace, TraceError
 from ..graph.turns import loops_in_verbs
 from ..support.callers import users, warn
 from ..support.collector import collecting_seldom
-from ..support.costs import CHUNK_BYTES, KEPT_VARIANTS, WAITING_CALLS
+from ..support.costs import CHUNK_BYTES, KEPT_VARIANTS
 from .compiled import BACKENDS, Compiled
 from .guards import MISS
 from .impure import Clocks, Drawn, Unheard, compare
@@ -168,7 +168,7 @@ def traced_twice(jitted, call, examples, known, below):
         paths, (program, count) = [first], counted([first])
     checks = Checks(jitted, program, perf_counter() - started, effect)
     soon = known is None or backend == "numpy" or checks.needed > 2 * CHUNK_BYTES
-    compiled = Compiled(program, backend, jitted.__name__, jitted.threads, 0 if soon else WAITING_CALLS)
+    compiled = Compiled(program, backend, jitted.__name__, jitted.threads, 0 if soon else KEPT_VARIANTS)
     return Entry(compiled, watch, paths, count + (below.count if below else 0), checks, integers, below)
 
 

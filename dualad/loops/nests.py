@@ -13,7 +13,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from ..support.costs import CACHE_ELEMENTS, FAST_SHARE, LANES, UNROLLED_ELEMENTS
+from ..support.costs import CACHE_ELEMENTS, LANES, UNROLLED_ELEMENTS
 from .forms import AffineIndex, Reduce, reachable
 
 __all__ = [
@@ -39,14 +39,12 @@ def boxes_of(cuts):
     """Return the boxes with fast loops, and the rest."""
     cells = [merged_around(list(itertools.pairwise(edges))) for edges in cuts]
     boxes = sorted(itertools.product(*cells), key=volume, reverse=True)
-    total = sum(map(volume, boxes))
-    fast, covered = list[tuple](), 0
+    fast = list[tuple]()
     for box in boxes:
-        if fast and (len(fast) > 8 or volume(box) < 64 or covered > FAST_SHARE * total):
+        if fast and (len(fast) > 8 or volume(box) < 64):
             break
         if volume(box) >= 16:
             fast.append(box)
-            covered += volume(box)
     return fast, sorted(boxes[len(fast) :])
 
 

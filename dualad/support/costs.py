@@ -47,15 +47,13 @@ REROLL_ALIGNED_OPERATIONS = 400
 # --- jit ------------------------------------------------------------------------------------------------------------------------------
 
 #: programs of a function, colourings, or paths of a traced loop, that are found again before the long way is taken: each asks a guard (1
-#: us)
+#: us). As many calls of a program that has learnt a path are made by NumPy before it is compiled, as each may learn another (12 paths and
+#: their gradient: 6.8 s each compiled at once, 1.2 s)
 KEPT_VARIANTS = 16
 #: of the time since the first trace, for all comparisons with the plain function together; of a sweep, for digests to compare
 COMPARISON_SHARE = 0.01
 #: seconds of an operation in plain NumPy code, before it is known
 OPERATION_SECONDS = 5e-6
-#: calls of a program that has learnt a path which NumPy makes before it is compiled: it may soon learn others (12 paths and their
-#: gradient: 6.8 s each compiled at once, 1.2 s)
-WAITING_CALLS = 16
 #: elements of a container of which more than the length is watched, or in which the functions of an adapted module are looked for (0.3 ms)
 WATCHED_LENGTH = 5000
 #: objects of installed classes within each other that are looked into
@@ -102,9 +100,6 @@ UNROLLED_ELEMENTS = 36
 INLINED_TERMS = 9
 #: roots of a nest at most: each has registers and pointers of its own (100 results: 2.1 ms off, 1.7)
 NEST_ROOTS = 24
-#: part of an index space that has fast loops: an element in the others takes ten times as long (FDTD's
-#: gradient: 281 us at 0.5, 125 from 0.98 on, where it takes less to compile)
-FAST_SHARE = 0.98
 
 # --- sums -----------------------------------------------------------------------------------------------------------------------------
 

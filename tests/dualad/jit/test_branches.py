@@ -16,7 +16,7 @@ from dualad import jit
 from dualad.graph.to_numpy import compile_python
 from dualad.graph.trace import TraceError
 from dualad.jit import tracing
-from dualad.jit.compiled import BACKENDS
+from dualad.jit.compiled import BACKENDS, Compiled
 
 pytestmark = pytest.mark.parametrize("backend", BACKENDS)
 
@@ -427,7 +427,7 @@ def test_programs_that_learn_paths_are_compiled_when_they_learn_no_more(backend,
         pytest.skip("what NumPy runs need not wait")
     made = []
     monkeypatch.setitem(BACKENDS, backend, lambda program: made.append(program) or compile_python(program))
-    monkeypatch.setattr(tracing, "WAITING_CALLS", 16)
+    monkeypatch.setattr(tracing, "Compiled", Compiled)
     f = lambda x: next((x * k for k in range(1, 12) if x < k), x)
     fast = jit(f, backend=backend)
     slope = checkpoint.grad(fast)
