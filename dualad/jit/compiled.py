@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from ..codegen.native import Native
 
 
-@collecting_seldom
 def compile_llvm(program, threads=None):
     """Compile a program to loops; the rooms that make them are imported when the first is made."""
     with compiler():
@@ -45,7 +44,8 @@ def compile_llvm(program, threads=None):
         except Exception as error:  # where a library is broken, an OSError for one
             raise ImportError(repr(error)) from error
 
-    return compile_llvm(program, threads)
+    with collecting_seldom:
+        return compile_llvm(program, threads)
 
 
 def compile_members(compiled, examples, moving):

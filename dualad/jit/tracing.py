@@ -95,7 +95,6 @@ def default_backend():
     return "llvm" if "llvm" in BACKENDS else "numpy"
 
 
-@collecting_seldom
 def trace(jitted, call, examples=None, known=None):
     """Trace a function twice, or once more in another second, compare, and return the entry.
 
@@ -104,11 +103,12 @@ def trace(jitted, call, examples=None, known=None):
     """
     jitted.traces += 1
     below = None if known is None else known.below
-    if below:
-        with suppress(Exception):  # of the function itself on a path that it is tried on, or of what only a trace without it can do
-            return traced_twice(jitted, call, examples, known, below)
-        known, below = None, False
-    return traced_twice(jitted, call, examples, known, below)
+    with collecting_seldom:
+        if below:
+            with suppress(Exception):  # of the function itself on a path that it is tried on, or of what only a trace without it can do
+                return traced_twice(jitted, call, examples, known, below)
+            known, below = None, False
+        return traced_twice(jitted, call, examples, known, below)
 
 
 def traced_twice(jitted, call, examples, known, below):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from contextlib import ContextDecorator
 
 from .costs import PROGRAM_OPERATIONS
 from .forks import held_across_forks
@@ -13,8 +12,8 @@ __all__ = ["collecting_seldom"]
 CHANGING = held_across_forks()
 
 
-class Seldom(ContextDecorator):
-    """A block, or a function, in which the collector looks seldom; in all threads, until the last of such blocks ends."""
+class Seldom:
+    """A block in which the collector looks seldom; in all threads, until the last of such blocks ends."""
 
     running, before = 0, (0, 0, 0)
 
