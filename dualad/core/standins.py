@@ -70,6 +70,10 @@ class Instead:
         fn, parameters = getattr(self.ours, name), self.parameters
         return fn if parameters is None else lambda x: fn(x, *parameters[0], **parameters[1])
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return Instead if self.parameters else type(self.distribution)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return Instead(self.ours, self.distribution, (args, kwargs))
 

@@ -191,7 +191,7 @@ def of_values(scipys: Any, body: Callable, *places: str) -> type:
 
     coefficients = fix(plain, scipys.__name__, body)
 
-    class Through(Polynomials):
+    class Through(FUNCTIONS.get("PPoly", Polynomials)):  # type: ignore[misc]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             given, made = called(scipys, args, kwargs, places)
             plain = not any_traced(list(given.values()))

@@ -117,6 +117,7 @@ def test_values_and_derivatives(name):
 def test_of_plain_values_they_are_scipys():
     made, theirs = FUNCTIONS["CubicSpline"](KNOTS, Y), interpolate.CubicSpline(KNOTS, Y)
     assert made.roots().tobytes() == theirs.roots().tobytes()
+    assert isinstance(made, FUNCTIONS["PPoly"])
     assert FUNCTIONS["interp1d"](KNOTS, Y).x.tobytes() == KNOTS.tobytes()
     assert FUNCTIONS["BSpline"].design_matrix(INSIDE, T, 2).shape == (len(INSIDE), len(T) - 3)
     assert FUNCTIONS["PPoly"].from_spline(interpolate.splrep(KNOTS, Y)).x.size > 0

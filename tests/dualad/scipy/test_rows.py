@@ -289,6 +289,7 @@ def test_log_densities_do_not_underflow():
 
 def test_distributions_are_those_of_scipy_but_for_their_rows():
     assert stats.norm.rvs(size=3, random_state=1).tolist() == scipys_stats.norm.rvs(size=3, random_state=1).tolist()
+    assert isinstance(stats.norm, scipys_stats.rv_continuous) and isinstance(stats.poisson, scipys_stats.rv_discrete)
     assert stats.norm(1.0, 2.0).std() == 2.0 and stats.norm.support() == scipys_stats.norm.support()
     with pytest.raises(TypeError, match=r"entropy asks a traced Dual"):
         dualad.derivative(lambda scale: stats.norm.entropy(scale=scale))(2.0)

@@ -13,6 +13,7 @@ from scipy.spatial import distance, transform
 
 from dualad.rules.scipy.spatial.distance import FUNCTIONS, METRICS
 from dualad.rules.scipy.spatial.transform import Rotation
+from dualad.scipy.spatial import transform as ours
 
 RNG = np.random.default_rng(11)
 U, V, W = RNG.standard_normal(4), RNG.standard_normal(4), np.array([0.5, 1.2, 0.7, 0.9])
@@ -88,6 +89,20 @@ def test_rotations_of_vectors_and_matrices():
     for v in (VECTOR, np.array([2.5, 0.1, 0.3]), np.array([0.1, -2.6, 0.3]), np.array([0.2, 0.1, 2.7])):
         np.testing.assert_allclose(dualad.jacobian(again)(v), np.eye(3), atol=1e-12)
     assert Rotation.from_matrix(MATRIX).as_quat().tobytes() == transform.Rotation.from_matrix(MATRIX).as_quat().tobytes()
+
+
+def test_rotations_between_rotations():
+    for times in (1.3, np.array([0.2, 0.4, 1.3, 2.2])):
+        between = lambda m, R: lambda v, t: m.Slerp([0.0, 1.0, 2.5], R.from_rotvec(v))(t).as_matrix()
+        check_call(between(ours, Rotation), between(transform, transform.Rotation), (0.3 * A[:3], times), {}, order=1)
+    check_adapted(lambda v: np.sum(transform.Slerp([0, 1], transform.Rotation.from_rotvec(v))(0.3).as_matrix()[0]), A[:2])
+    cases = [
+        (lambda v: ours.Slerp([0, 1, 2], Rotation.from_rotvec(v))([0.3, 2.5]).as_quat(), "within the range"),
+        (lambda v: ours.Slerp([0, 1, 1], Rotation.from_rotvec(v))(0.3).as_quat(), "increasing"),
+        (lambda v: ours.Slerp([0, 1], v)(0.3).as_quat(), "must be a `Rotation` instance"),
+    ]
+    check_refused(A[:3], cases[:2])
+    check_refused(A[0], cases[2:])
 
 
 def test_of_plain_values_they_are_scipys():

@@ -12,14 +12,17 @@ import numpy as np
 from scipy.spatial import transform as st
 
 from ...constants import stopped
+from ...cotangents import is_symbolic
 from ...indexing import getitem
-from ...kinds import any_traced, shape_of
+from ...kinds import any_traced, ndim_of, shape_of
 from ...linalg import mT
+from ...shapes import as_array
 from ..entering import by_body
 
 __all__ = ["FUNCTIONS"]
 
 SciPys: Any = st.Rotation
+SciPysSlerp: Any = st.Slerp
 
 
 # --- quaternions --------------------------------------------------------------------------------------------------------------------
@@ -280,4 +283,35 @@ WAYS: dict[Callable, Callable] = {
 for _body, _way in WAYS.items():
     setattr(Rotation, _body.__name__, _way(_body))
 Rotation.__module__, Rotation.__doc__ = "scipy.spatial.transform", SciPys.__doc__
-FUNCTIONS = {"Rotation": Rotation}
+
+
+class Slerp:
+    """Rotations between rotations, by the rotations and by the times at which they are asked for."""
+
+    def __init__(self, times: Any, rotations: Any) -> None:
+        rotations = ours(rotations)
+        given = like_plain(rotations.quaternion) if isinstance(rotations, Rotation) else rotations
+        self.times = SciPysSlerp(times, given).times  # or SciPy's error
+        self.starts = rotations[:-1]
+        self.steps = (self.starts.inv() * rotations[1:]).as_rotvec()
+
+    def __call__(self, times: Any) -> Rotation:
+        times = as_array(times) if any_traced(times) else np.asarray(times, float)
+        at = np.reshape(times, (-1,)) if ndim_of(times) == 0 else times
+        plain = stopped(at) * 1.0
+        if not is_symbolic(plain) and np.any((plain < self.times[0]) | (plain > self.times[-1])):
+            raise ValueError(f"Interpolation times must be within the range [{self.times[0]}, {self.times[-1]}], both inclusive.")
+        i = np.maximum(np.searchsorted(self.times, plain) - 1, 0)
+        share = (at - getitem(self.times, i)) / getitem(np.diff(self.times), i)
+        steps = Rotation.from_rotvec(getitem(self.steps, i) * share[:, None])
+        made = Rotation.holding(getitem(self.starts.quaternion, i)) * steps
+        return made[0] if ndim_of(times) == 0 else made
+
+
+def like_plain(q: Any) -> Any:
+    """Return rotations of SciPy's, as many as traced quaternions are."""
+    return unit(np.ones(shape_of(q)) if any_traced(q) else q)
+
+
+Slerp.__module__, Slerp.__doc__ = "scipy.spatial.transform", SciPysSlerp.__doc__
+FUNCTIONS = {"Rotation": Rotation, "Slerp": Slerp}
