@@ -78,7 +78,7 @@ def as_dask_does(same, x, options):
         signature(same).bind(x, **options)
     except TypeError as error:
         raise NotImplementedError(f"dask.array.{same.__name__} does not take this call ({error})") from None
-    return same(x, **{name: option.tolist() if isinstance(option, np.ndarray) else option for name, option in options.items()})
+    return same(x, **{name: option.tolist() if type(option) is np.ndarray else option for name, option in options.items()})
 
 
 def gathered(row, x, *args, **kwargs):

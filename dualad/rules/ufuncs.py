@@ -105,9 +105,8 @@ def direction(z):
         return ratio(z, magnitude(z))
     x, y, r = np.real(z), np.imag(z), magnitude(z)
     far, wide = np.isinf(r), np.isinf(x)
-    along = np.where(far & wide & np.isinf(y), np.nan, 1.0)
+    r = np.where(far & wide & np.isinf(y), np.nan, np.where(far, 1.0, r))
     x, y = np.where(far, np.where(wide, np.sign(x), 0.0), x), np.where(far, np.where(wide, 0.0, np.sign(y)), y)
-    r = np.where(far, along, r)
     return ratio(x, r) + 1j * ratio(y, r)
 
 

@@ -144,6 +144,7 @@ def test_the_sign_of_complex_extremes_compiles():
     z = np.array([complex(x, y) for x in parts for y in parts])
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(jit(np.sign)(z).view(float), np.sign(z).view(float), rtol=4e-16)
+        assert jit(np.sign)(z.astype(np.complex64)).dtype == np.complex64
 
 
 def test_complex_multiplication_is_linear_over_the_reals_and_pairs_without_conjugation():
