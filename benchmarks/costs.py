@@ -180,12 +180,9 @@ def recorded(n: int) -> Callable:
 
 
 PROGRAMS: dict[str, Callable[[], Callable]] = {
-    "FDTD": partial(simulation, "FDTD"),
-    "shallow water": partial(simulation, "shallow"),
     "lattice Boltzmann": partial(simulation, "lattice"),
     "N-body": partial(simulation, "N-body"),
     "neural ODE": partial(simulation, "neural"),
-    "Gray-Scott, 64 x 64": partial(gray_scott, 64),
     "Gray-Scott, 256 x 256": partial(gray_scott, 256),
     "POLLU's Jacobian": pollution,
     "Burgers' Jacobian, n = 200, eager": partial(burgers, 200),

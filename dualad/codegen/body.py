@@ -44,6 +44,16 @@ class Body:
     def level_of(self, expression):
         return expression.level if self.hoisted or not expression.level else self.depth
 
+    def follow(self, other, low, high):
+        """Let the innermost loop of another body, with these bounds, come after that of this one; the loops around it are the same."""
+        *_, row, inner = range(self.depth + 1)
+        for level in range(row):
+            self.before[level] += other.before[level]
+            self.after[level] += other.after[level]
+        loop = For(other.index[row], low, high, (*other.before[inner], *other.after[inner]), lanes=other.lanes)
+        self.after[row] += [*other.before[row], loop, *other.after[row]]
+        self.checks += other.checks
+
     def evaluate(self, targets):
         """Emit what the targets need; their variables (or short expressions) are in `names` then."""
         order = [expression for expression in below(targets) if expression not in self.names and expression not in self.function.names]

@@ -224,7 +224,7 @@ class Function:
         elif alone and jams(nest, trial, targets):
             pairs = self.jammed(nest, whole)
         else:
-            pairs = [(self.body(nest, box, True, alone), in_block(nest, bounds(box), box[0][0])) for box in fast]
+            pairs = self.rowwise(nest, fast, alone)
         checks = any(body.checks for body, _ in pairs)
         if nest.rows:
             self.statements[:0] = block_of(nest.rows, nest.shape[0])
@@ -242,6 +242,16 @@ class Function:
                     self.totals[root] = Var(f"{total.name}_", total.dtype)
                     self.statements.append(Assign((self.totals[root],), (Call(PARTS_OF[root.form.name], (total,), total.dtype),)))
                 self.statements.append((root, (BLOCK,) if nest.rows else (), self.totals[root]))
+
+    def rowwise(self, nest, boxes, alone):
+        """Return the bodies of fast boxes with the bounds of their loops. Those of boxes in the same rows are one."""
+        pairs: dict = {}
+        for box in boxes:
+            body, ranges = self.body(nest, box, True, alone), in_block(nest, bounds(box), box[0][0])
+            first, _ = pairs.setdefault(box[:-1], (body, ranges))
+            if first is not body:
+                first.follow(body, *ranges[-1])
+        return list(pairs.values())
 
     def jammed(self, nest, whole):
         """Return bodies with the bounds of their loops, of which the last but one takes several steps at once; what is left comes after it.
