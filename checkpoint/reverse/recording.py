@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Concatenate, Literal, overload
+from typing import Any, Concatenate, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 import optree
@@ -44,39 +44,38 @@ from .tape import Tape, Var
 __all__ = ["Recording", "dtype_by", "grad", "gradient_function", "size_of", "value_and_grad"]
 
 
+class GradFlags(TypedDict, total=False):
+    """Keywords of `grad` on which no type depends."""
+
+    nan_safe: bool
+    check_finite: bool
+
+
+class GradOptions(GradFlags, total=False):
+    """All of them."""
+
+    has_aux: bool
+
+
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 
 @overload
-def grad(
-    f: None = None, argnums: Argnums = 0, *, nan_safe: bool = False, check_finite: bool = False, has_aux: bool = False
-) -> Decorator: ...
+def grad(f: None = None, argnums: Argnums = 0, **options: Unpack[GradOptions]) -> Decorator: ...
 @overload
 def grad(
-    f: Callable[Concatenate[X, Rest], tuple[Any, Aux]],
-    argnums: Literal[0] = 0,
-    *,
-    nan_safe: bool = False,
-    check_finite: bool = False,
-    has_aux: Literal[True],
+    f: Callable[Concatenate[X, Rest], tuple[Any, Aux]], argnums: Literal[0] = 0, *, has_aux: Literal[True], **flags: Unpack[GradFlags]
 ) -> Callable[Concatenate[X, Rest], tuple[X, Aux]]: ...
 @overload
 def grad(
-    f: Callable[Concatenate[X, Rest], Any],
-    argnums: Literal[0] = 0,
-    *,
-    nan_safe: bool = False,
-    check_finite: bool = False,
-    has_aux: Literal[False] = False,
+    f: Callable[Concatenate[X, Rest], Any], argnums: Literal[0] = 0, *, has_aux: Literal[False] = False, **flags: Unpack[GradFlags]
 ) -> Callable[Concatenate[X, Rest], X]: ...
 @overload
 def grad(
-    f: Callable[..., Any], argnums: tuple[int, ...], *, nan_safe: bool = False, check_finite: bool = False, has_aux: Literal[False] = False
+    f: Callable[..., Any], argnums: tuple[int, ...], *, has_aux: Literal[False] = False, **flags: Unpack[GradFlags]
 ) -> Callable[..., tuple[Any, ...]]: ...
 @overload
-def grad(
-    f: Callable[..., Any], argnums: Argnums, *, nan_safe: bool = False, check_finite: bool = False, has_aux: bool = False
-) -> Callable[..., Any]: ...
+def grad(f: Callable[..., Any], argnums: Argnums, **options: Unpack[GradOptions]) -> Callable[..., Any]: ...
 @curried
 def grad(
     f: Callable[..., Any], argnums: Argnums = 0, *, nan_safe: bool = False, check_finite: bool = False, has_aux: bool = False
@@ -113,26 +112,17 @@ def grad(
 
 
 @overload
-def value_and_grad(
-    f: None = None, argnums: Argnums = 0, *, nan_safe: bool = False, check_finite: bool = False, has_aux: bool = False
-) -> Decorator: ...
+def value_and_grad(f: None = None, argnums: Argnums = 0, **options: Unpack[GradOptions]) -> Decorator: ...
 @overload
 def value_and_grad(
-    f: Callable[Concatenate[X, Rest], Result],
-    argnums: Literal[0] = 0,
-    *,
-    nan_safe: bool = False,
-    check_finite: bool = False,
-    has_aux: bool = False,
+    f: Callable[Concatenate[X, Rest], Result], argnums: Literal[0] = 0, **options: Unpack[GradOptions]
 ) -> Callable[Concatenate[X, Rest], tuple[Result, X]]: ...
 @overload
 def value_and_grad(
-    f: Callable[..., Result], argnums: tuple[int, ...], *, nan_safe: bool = False, check_finite: bool = False, has_aux: bool = False
+    f: Callable[..., Result], argnums: tuple[int, ...], **options: Unpack[GradOptions]
 ) -> Callable[..., tuple[Result, tuple[Any, ...]]]: ...
 @overload
-def value_and_grad(
-    f: Callable[..., Result], argnums: int, *, nan_safe: bool = False, check_finite: bool = False, has_aux: bool = False
-) -> Callable[..., tuple[Result, Any]]: ...
+def value_and_grad(f: Callable[..., Result], argnums: int, **options: Unpack[GradOptions]) -> Callable[..., tuple[Result, Any]]: ...
 @curried
 def value_and_grad(
     f: Callable[..., Any], argnums: Argnums = 0, *, nan_safe: bool = False, check_finite: bool = False, has_aux: bool = False

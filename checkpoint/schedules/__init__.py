@@ -12,16 +12,6 @@ from .schedule import Schedule
 from .tiered import Tiered
 
 __all__ = [
-    "CTZ",
-    "Mixed",
-    "Online",
-    "Periodic",
-    "Revolve",
-    "Schedule",
-    "StoreAll",
-    "Tiered",
-    "advances",
-    "beta",
-    "from_checkpoint_schedules",
+    "CTZ", "Mixed", "Online", "Periodic", "Revolve", "Schedule", "StoreAll", "Tiered", "advances", "beta", "from_checkpoint_schedules",
     "parse",
-]
+]  # fmt: skip

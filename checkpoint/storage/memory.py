@@ -24,21 +24,9 @@ from .states import copy_state, nbytes, raw
 from .storage import Session, Storage
 
 __all__ = [
-    "LEAF_BYTES",
-    "NUMBERS",
-    "PACKED_ROW_BYTES",
-    "Kind",
-    "Memory",
-    "MemorySession",
-    "PackedSession",
-    "PackedStates",
-    "Pattern",
-    "around",
-    "itself",
-    "key_of",
-    "scalar",
-    "slot_bytes",
-]
+    "LEAF_BYTES", "NUMBERS", "PACKED_ROW_BYTES", "Kind", "Memory", "MemorySession", "PackedSession", "PackedStates", "Pattern", "around",
+    "itself", "key_of", "scalar", "slot_bytes",
+]  # fmt: skip
 
 NUMBER = optree.tree_structure(0.0, none_is_leaf=True)  # type: ignore[arg-type]
 PACKED_ROW_BYTES = 84  # what says where a packed row is, with its index in the lists of a schedule
