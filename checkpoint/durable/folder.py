@@ -62,8 +62,7 @@ class DurableFolder(Folder):
 
     def begin(self, call: Mapping[str, Any]) -> list[Mark]:
         """Return the files that an earlier process left of the same call (a JSON mapping), in the order of writing.
-        ValueError if the call differs, naming the parts; FileExistsError if there are foreign files; DamagedState if the manifest is
-        damaged."""
+        ValueError if the call differs, naming the parts; FileExistsError for foreign files; DamagedState for a damaged manifest."""
         names = self.survey()
         if MANIFEST in names:
             there = read_manifest(self.path / MANIFEST)

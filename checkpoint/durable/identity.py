@@ -48,8 +48,7 @@ MOST_VALUES = 100_000  # that are looked at: a function may hold a world of obje
 
 
 def dependency_digests(function: Callable[..., Any]) -> dict[str, str]:
-    """Return a digest for each dependency of a function, by names such as ``model.rate``; a `functools.wraps` wrapper counts by what it
-    wraps."""
+    """Return a digest for each dependency of a function, by names such as ``model.rate``; a wrapper counts by what it wraps, too."""
     reads = Reads()
     reads.root(function)
     return reads.parts

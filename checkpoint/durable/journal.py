@@ -141,7 +141,6 @@ class DurableJournal:
 
     def forward(self) -> tuple[Iterator[Action], int | None, list[Any]]:
         """Skip the completed part of the first sweep: return the actions left, the working index (None: none done) and its state.
-
         Where the length is unknown, the state before the working one follows it if the driver had a copy."""
         found, rest = self._found, self._rest
         self._found = self._rest = None
@@ -179,7 +178,6 @@ class DurableJournal:
 
     def reverse(self, steps: int, seed: Any, token: Any, pull: Callable[[int, Any, Any], Any]) -> tuple[Remaining, Any, Any]:
         """Skip the completed part of the reverse sweep: return what remains, the cotangent, and the working state.
-
         The state is None if the actions begin with a load or x_{N-1}. ValueError if the seed, or the pull (by `token`), has changed."""
         session, now, found, rest = self._session, self._now, self._found, self._rest
         self._found = self._rest = None

@@ -27,7 +27,7 @@ class Log:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._end, self._unsynced = 0, False
-        self._file = appended(path, "x+")
+        self._file = appended(path)
 
     def _write(self, blocks: Iterable[Any]) -> None:
         """Append records as a whole; OSError as the system gives it."""

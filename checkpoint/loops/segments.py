@@ -104,8 +104,7 @@ class Segments:
         self.work = [array for unit in self.loops.work(self.room) for array in unit]
 
     def learn(self, k: int, x: State) -> State | None:
-        """Let the loops know the path that step k takes from x_k, or the predicate there; else return the state that the plain function
-        makes of it."""
+        """Let the loops know the path that step k, or the predicate, takes from x_k; else return what the plain function makes."""
         if self.stepper.learn(k, x):
             self.renew(k, x)
             return None

@@ -395,8 +395,7 @@ def kind_of(leaf: Any) -> Kind:
 
 
 def differs(leaf: Any, kind: Kind) -> bool:
-    """Return whether a leaf has another shape or dtype than it must keep, or, of what is no number, is another object; of what only
-    stands for an array True, too."""
+    """Return whether a leaf has another shape or dtype than it must keep, is another object that is no number, or stands for an array."""
     value = leaf
     if type(leaf) is Var:
         value = leaf.primal if leaf.alias is None else leaf._refresh().primal

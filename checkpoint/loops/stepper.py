@@ -198,8 +198,7 @@ class Stepper:
         return entry
 
     def grouped(self, rows: int, params: int) -> tuple[Compiled, Routine, optree.PyTreeSpec, str]:
-        """Return what is compiled of a step, its program with inputs and outputs in groups, the structure of an out, and how many paths
-        it knows, in the words of `stats.reason`; nothing of one that does not branch."""
+        """Return what is compiled of a step, its program in groups, the structure of an out, and the words for the paths it knows."""
         spec, entry, out = self.spec, self.entry, None
         compiled = kept(entry.compiled, "alike", lambda: of_one_type(entry)) if entry.several else entry.compiled
         program = compiled.program
@@ -231,8 +230,7 @@ class Stepper:
         return self.base._replace(examples=[list(islice(given, len(group))) for group in self.base.inputs])
 
     def traced_predicate(self, until: Any, state: list[Any], path: list[Any] | None = None) -> Routine:
-        """Return the program of the predicate, which sees plain values and knows the path that it takes at the leaves `path`; where it
-        has none, steps are made one by one."""
+        """Return the program of the predicate, which sees plain values; it knows the path that is taken at the leaves `path`, too."""
         try:
             jitted = predicate(until)
             make = lambda: Call(jitted, (0, self.spec.tree(list(map(canonical_stand_in, state)))), {})
@@ -421,8 +419,7 @@ def of_one_type(entry: Any, certain: bool = False) -> Compiled:
 
 
 def predicate(until: Any) -> Jit:
-    """Return the predicate as a function that can be traced, the same one for predicates of the same code that close over the same
-    things; its answers are of one type."""
+    """Return the predicate as a function that jit traces, with answers of one type: the same one for one code with the same closure."""
     if isinstance(until, Jit):
         return until
     key = key_of_predicate(until)

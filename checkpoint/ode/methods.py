@@ -37,8 +37,7 @@ class Method:
         raise NotImplementedError
 
     def coefficients(self, fun: Callable, t: Any, h: Any, y: Any, args: tuple, new: Any, stages: list, slope: Any = None) -> Any:
-        """Return the interpolant of the step that gave `new` by `stages`, an array of rows for the components of the state; `slope` is the
-        derivative there, where it is known."""
+        """Return the interpolant of the step that gave `new` by `stages`, a row a component; `slope`: the derivative there, if known."""
         raise NotImplementedError
 
     def interpolated(self, y: Any, coefficients: Any, x: Any) -> Any:
@@ -133,9 +132,7 @@ class Dop853(RungeKutta):
 
 class Radau(Method):
     """Radau IIA of three stages: their increments Z solve Z = h A f(t + c h, y + Z), by Newton's method on plain numbers.
-
-    They are differentiated by the implicit function theorem (see `dualad.implicit`).
-    """
+    They are differentiated by the implicit function theorem (see `dualad.implicit`)."""
 
     def __init__(self, solver: Any, sparsity: Any = None):
         self.coloring = None if sparsity is None else of_stages(sparsity)

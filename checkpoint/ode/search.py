@@ -38,10 +38,7 @@ def all_at_once(
     whole: bool,
 ) -> Accepted | None:
     """Return what SciPy's `solve_ivp` finds by a solver that makes all steps as one; None where they have no compiled loops.
-
-    ``between(times, asked)`` gives the states at times that are asked for, of steps between `times`. `whole`: the states after all steps
-    are wanted.
-    """
+    ``between(times, asked)`` gives the states at some times, of steps between `times`; `whole`: those after all steps are wanted."""
     from scipy import integrate
 
     wanted = frozenset({"end"} if whole else ())
@@ -116,13 +113,12 @@ def at_once(solver: Any) -> Any:
 
 
 class Trials(NamedTuple):
-    """What the trials of steps came to: the times between the accepted ones, the states after them where they are wanted, the last state,
-    and how many steps were tried."""
+    """What the trials of steps came to."""
 
-    times: np.ndarray
-    states: np.ndarray | None
+    times: np.ndarray  # between the accepted ones
+    states: np.ndarray | None  # after them, where they are wanted
     last: np.ndarray
-    number: int
+    number: int  # of the steps that were tried
 
 
 def tried(trial: Callable, solver: Any, args: tuple) -> Trials:

@@ -149,8 +149,7 @@ class Solution:
         return options if chosen or not small else {**options, "schedule": StoreAll()}
 
     def fractions(self, asked: np.ndarray, start: int, stop: int) -> tuple[Any, tuple]:
-        """Return the times asked for in some steps as fractions of these, with rows of one length, and where they stand in them; `asked`
-        says in which step each time is."""
+        """Return the times in some steps as fractions of these, in rows of one length, and their places; `asked`: the step of each time."""
         inside = np.flatnonzero((asked >= start) & (asked < stop))
         rows = asked[inside] - start
         columns = np.arange(len(rows)) - np.searchsorted(rows, rows)

@@ -314,9 +314,7 @@ def marked(function: Any, event: Any) -> Any:
 
 def of_closed_over(functions: tuple, args: tuple, kept: list) -> tuple[list, tuple]:
     """Return functions of the traced values that the given ones close over, and that are in their arguments, and these values.
-
-    Of what they keep from call to call, plain values and those of each level have copies of their own.
-    """
+    Of what they keep from call to call, plain values and those of each level have copies of their own."""
     values, made = closed_over((*functions, args), kept)
     last: list[Any] = [None, None, None]
 

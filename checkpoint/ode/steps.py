@@ -24,12 +24,11 @@ known_steps: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class Accepted:
-    """What SciPy found: its result, the times t_0 < ... < t_N (or falling) between its steps, and, where they are kept, the state and the
-    derivative after each."""
+    """What SciPy found."""
 
     result: Any
-    times: np.ndarray
-    states: list[tuple[np.ndarray, np.ndarray]]
+    times: np.ndarray  # between its steps, t_0 < ... < t_N or falling
+    states: list[tuple[np.ndarray, np.ndarray]]  # after each step, with the derivative there, where they are kept
 
     def step_of(self, times: np.ndarray) -> np.ndarray:
         """Return the step that each time is in; one between two steps is in the first."""

@@ -171,8 +171,7 @@ class Tape(Level):
         return constant
 
     def pull(self, seeds: Iterable[tuple[Node | None, Any]], inputs: Sequence[int]) -> list[Any]:
-        """Sweep back from (node, cotangent) seeds to the cotangents of input nodes; None: nothing depends on the input.
-        A seed's node None is a constant."""
+        """Sweep back from (node, cotangent) seeds, of constants with node None, to input nodes; None where nothing depends on the input."""
         context = copy_context()
         try:
             if hasattr(sys.getprofile(), "of_users") and self.runs_ours(seeds):

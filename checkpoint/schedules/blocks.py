@@ -39,8 +39,7 @@ def blocks_of(
     resident: bool = False,
 ) -> Blocks:
     """Choose the block length and the number of saved states together: the shortest predicted time within `budget` bytes.
-    By default 256 KiB, or what the schedule (CTZ if None) takes without blocks. `resident`: a block's states may stay in memory until
-    its pull."""
+    By default 256 KiB, or what the schedule (CTZ if None) takes without blocks. `resident`: a block's states may stay until its pull."""
     size = max(state_bytes, 1)
     given = schedule or CTZ()
     if budget is None:

@@ -101,8 +101,7 @@ def as_costs(costs: Sequence[float]) -> tuple[float, ...]:
 
 def cheapest_split(costs: tuple[float, ...], slots: int) -> Split:
     """Return the split of a gap that is reversed at the least cost (Walther 1999, thesis, TU Dresden), in O(slots * N^2).
-    With c(i, j) the cost of steps i ... j-1: t(i, j, s) = min over i < m < j of c(i, m) + t(m, j, s-1) + t(i, m, s); m is monotone in i,
-    j."""
+    With c(i, j) for steps i ... j-1: t(i, j, s) = min over i < m < j of c(i, m) + t(m, j, s-1) + t(i, m, s); m is monotone in i and j."""
     table = _table(costs, slots).splits
 
     def split(steps: int, slots: int, base: int) -> int:

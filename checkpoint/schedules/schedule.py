@@ -176,7 +176,6 @@ def first(steps: int, slots: int, split: Split) -> Iterator[int]:
 
 def reverse(steps: int, saved: Sequence[int], slots: int, split: Split) -> Iterator[Sequence[Action]]:
     """Yield the reverse sweep: refill each gap from its base with the slots that are free at that moment.
-
     ``split(n, free, base) -> int`` counts the base's own slot among the free ones."""
     stack = list(saved)
     del saved

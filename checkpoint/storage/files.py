@@ -9,6 +9,7 @@ import io
 import os
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,22 +38,19 @@ def opened(path: Path, mode: str = "r") -> io.FileIO:
     return file
 
 
-def appended(path: Path, mode: str = "x") -> io.FileIO:
+def appended(path: Path) -> io.FileIO:
     """A new file, or one that is there, at its end."""
-    file = None
-    while file is None:
+    while True:
+        with suppress(FileExistsError):
+            return created(path, "x+")
         try:
-            file = created(path, mode)
-        except FileExistsError:
-            file = None
-        if file is None:
-            try:
-                file = opened(path, "r+")
-                file.seek(0, os.SEEK_END)
-            except FileNotFoundError:  # removed meanwhile; or a link to nothing
-                if path.is_symlink():
-                    raise
-    return file
+            file = opened(path, "r+")
+        except FileNotFoundError:  # removed meanwhile; or a link to nothing
+            if path.is_symlink():
+                raise
+        else:
+            file.seek(0, os.SEEK_END)
+            return file
 
 
 def of_others(message: str, path: Path | str) -> FileExistsError:

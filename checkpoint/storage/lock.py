@@ -35,8 +35,7 @@ class Lock:
         self._file: io.FileIO | None = None
 
     def acquire(self) -> None:
-        """Lock the file.
-        Raises BlockingIOError if another process has it; OSError if it cannot be opened, or was not made here (it is left as it is)."""
+        """Lock the file: BlockingIOError if another process has it; OSError if it cannot be opened, or was not made here (it is left)."""
         for _ in range(100):
             if self._tried():
                 return
@@ -75,7 +74,7 @@ class Lock:
         """Return whether the file is locked; not if it was removed meanwhile."""
         try:
             with GUARD:
-                self._file = appended(self._path, "x+")
+                self._file = appended(self._path)
                 LOCKED.add(self._file)
             self._file.seek(0)
             known = self._file.read(40)
