@@ -9,10 +9,12 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
+from traceback import extract_tb
 from typing import Any
 
 from dualad import __version__
 from dualad.support.byte_sizes import parse_bytes
+from dualad.support.callers import BETWEEN, owner
 from dualad.support.progress import written
 
 from .report.compare import Tradeoff, compare
@@ -44,7 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             check_picture(options.plot)  # before the work
         text = options.run(options)
     except (ValueError, TypeError, ImportError, OSError) as error:
-        print(f"checkpoint: error: {error}", file=sys.stderr)
+        users = [at for at in extract_tb(error.__traceback__) if owner(at.filename) not in BETWEEN]
+        places = [f"in {at.name}, {at.filename}, line {at.lineno}" for at in users[-1:]]
+        print(f"checkpoint: error: {error}", *getattr(error, "__notes__", ()), *places, sep="\n  ", file=sys.stderr)
         return 2
     return written(text)
 

@@ -18,7 +18,7 @@ def main(arguments=None) -> int:
         description="Derivatives of plain NumPy code: what is covered, and what is kept on disk.",
     )
     parser.add_argument("--version", action="version", version=f"dualad {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    commands = parser.add_subparsers(prog=parser.prog, dest="command", required=True, metavar="command")
     commands.add_parser(
         "coverage",
         usage="python -m dualad coverage [--help]",

@@ -15,6 +15,8 @@ from in_groups import for_each
 import checkpoint
 import dualad
 from checkpoint import Disk, Fit, chain, grad
+from checkpoint.sweep import reverse
+from dualad.forward.seeding import LIST_NOTE
 from dualad.testing import differences
 
 X = np.array([1.0, 2.0])
@@ -32,6 +34,7 @@ class Closed:
     submit = shutdown = None
 
 
+HALF = lambda k, x: 0.5 * x
 FLAT = dualad.implicit(lambda x, p: 0.0 * x, lambda p: np.zeros(2))
 ERRORS = {
     "array": (lambda: dualad.array([[1.0], [1.0, 2.0]]), ValueError, "array: the rows differ in shape"),
@@ -104,8 +107,63 @@ ERRORS = {
     "profile with a pull": (lambda: checkpoint.profile(abs, 1.0, steps=2, pull=3), TypeError, "profile: pull must be a function, got 3"),
     "chain with a storage": (lambda: chain(max, 1.0, steps=2, storage={}), TypeError, "chain: storage must be a Storage such as"),
     "chain with a limit": (lambda: chain(max, 1.0, steps=2, memory=[]), TypeError, r"chain: memory: cannot read \[\]; write a number of"),
+    "grad of what a function returns": (lambda: grad(3.0), TypeError, "grad: .* 3.0, not a function: give the function itself, not what"),
+    "jvp with two tangents": (lambda: dualad.jvp(np.sin, (X,), (X, X)), TypeError, "jvp: primals and tangents differ.*: 1 and 2 arguments"),
+    "chain with steps as a param": (lambda: chain(HALF, 1.0, 3), TypeError, "chain: give the number of steps by its name, steps=N"),
+    "chain until a number": (lambda: chain(HALF, 1.0, until=5), TypeError, r"chain: until must be a function, called as until\(k, state\)"),
+    "chain without end": (
+        lambda: grad(lambda x: chain(HALF, x, until=lambda k, x: False, max_steps=3))(1.0),
+        RuntimeError,
+        r"^chain: until\(k, state\) is still not true after max_steps=3",
+    ),
+    "chain that puts out": (
+        lambda: chain(lambda k, x: (0.5 * x, x), 1.0, steps=3),
+        TypeError,
+        "Return the structure of the initial state, or give outputs=True, if the second part is what each step puts out",
+    ),
+    "sweep without a pull": (
+        lambda: reverse(HALF, None, 1.0, 1.0, steps=3),
+        TypeError,
+        r"sweep: pull must be .* pull\(k, x, g\), got None",
+    ),
+    "sweep with a pull of two": (lambda: reverse(HALF, HALF, 1.0, 1.0, steps=3), TypeError, r"sweep: .* as pull\(k, x, g\), but"),
+    "sweep with a step of one": (
+        lambda: reverse(lambda x: x, lambda k, x, g: g, 1.0, 1.0, steps=3),
+        TypeError,
+        r"sweep: step is called as step\(k, x\), but <lambda>\(x\) does not take that",
+    ),
+    "Disk in a file": (
+        lambda: grad(lambda x: chain(HALF, x, steps=9, storage=Disk(__file__, resume=True)))(1.0),
+        OSError,
+        "Disk: this folder cannot be made .*; give another path: '.*test_errors.py'",
+    ),
+    "Fit in a file": (lambda: Fit(__file__)(grad(np.sum)), OSError, "Fit: this folder cannot be made .*; give another path"),
+    "plot_schedule": (lambda: checkpoint.plot_schedule("ctz", 10), TypeError, "plot_schedule: schedule must be a Schedule such as"),
     "chain": (lambda: chain(lambda k, x: x, 1.0, steps=3, schedule="ctz"), TypeError, "chain: schedule must be a Schedule such as"),
 }
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: grad(lambda x: np.sum(x**2))([1.0, 2.0]),
+        lambda: dualad.jvp(lambda x: x + 1.0, ([1.0, 2.0],), ([1.0, 0.0],)),
+        lambda: dualad.gradient(lambda x: np.sum(x[:, None]))([1.0, 2.0]),
+        lambda: chain(HALF, [1.0, 2.0], steps=2),
+        lambda: grad(lambda x: chain(HALF, x, steps=2)[0])([1.0, 2.0]),
+        lambda: grad(lambda x: chain(dualad.jit(HALF), [x, x], steps=2)[0])(1.0),
+    ],
+)
+def test_arithmetic_with_a_list_is_explained_once(call):
+    with pytest.raises(TypeError) as caught:
+        call()
+    assert [note for note in caught.value.__notes__ if "list" in note] == [LIST_NOTE]
+
+
+def test_other_errors_of_lists_are_not():
+    with pytest.raises(TypeError) as caught:
+        grad(lambda x: len(x[0]))([1.0, 2.0])
+    assert LIST_NOTE not in getattr(caught.value, "__notes__", ())
 
 
 @for_each("name", ERRORS)

@@ -22,7 +22,7 @@ from dualad.support.forks import in_child, lock_of
 
 from ..storage import DamagedState
 from ..storage.background import LOCK
-from ..storage.files import opened
+from ..storage.files import made_folder, opened
 from ..storage.lock import Lock
 from ..storage.states import copy_state
 from .folder import checked, listed, survey, warn, write_manifest
@@ -63,7 +63,7 @@ class FitFolder:
     def opened_at(path: Path) -> "FitFolder":
         """Return this process's folder at a path, made if missing, and locked.
         Raises FileExistsError if there are foreign files, BlockingIOError if another process has it."""
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        made_folder(path, "Fit")
         name = os.path.realpath(path)
         folder = OPEN.get(name)
         if folder is None or (folder._process == os.getpid() and not (folder._lock.held() and folder._lock.found())):

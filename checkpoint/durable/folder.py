@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from ..storage.background import LOCK, Folder
-from ..storage.files import of_others, opened, sync_file, write_file
+from ..storage.files import made_folder, of_others, opened, sync_file, write_file
 from ..storage.lock import Lock
 from ..storage.storage import DamagedState
 from .log import RowLog
@@ -56,7 +56,7 @@ class DurableFolder(Folder):
         self.lock = Lock(path / LOCK)
 
     def open(self) -> None:
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        made_folder(self.path, "Disk")
         self.survey()
         self.lock.acquire()
 

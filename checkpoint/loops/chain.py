@@ -200,8 +200,6 @@ def chain(
     context = copy_context()
     try:
         step, layers, source = as_step(step)
-        if until is not None:
-            check_function(until, "chain: until")
         if until is not None or max_steps is not None:
             max_steps = check_until(until, max_steps, "chain")
         steps = known_length(steps, layers, inputs, until)
@@ -297,7 +295,7 @@ def as_step(step: Any) -> tuple[Callable[..., Any], int | None, Any]:
     if isinstance(step, list | tuple):
         layers = tuple(step)
         for layer in layers:
-            check_function(layer, "chain: a layer of step")
+            check_function(layer, "chain", "a layer of step")
         if layers and all(layer is layers[0] for layer in layers):
             return layers[0], len(layers), layers[0]
         return (lambda k, *args: layers[k](k, *args)), len(layers), layers
@@ -324,7 +322,10 @@ def known_length(steps: Any, layers: int | None, inputs: Any, until: Any) -> int
     if len(set(lengths.values())) > 1:
         raise ValueError("chain: the lengths differ: " + ", ".join(f"{name} {n}" for name, n in lengths.items()))
     if until is None and not lengths:
-        raise TypeError("chain: give either steps=N or, if N is not known before, until=predicate")
+        raise TypeError(
+            "chain: give the number of steps by its name, steps=N (what stands behind the state are params), or, if it is not known "
+            "before, until=predicate"
+        )
     if until is not None and lengths:
         raise TypeError(f"chain: until goes with a length that is not known before, but {next(iter(lengths))} says it")
     return next(iter(lengths.values()), None)

@@ -42,8 +42,7 @@ def run(spec: StepSpec, top: Any, loop: Loop) -> Any:
             try:
                 x, out = call(k, x)
             except Exception as error:
-                spec.explain(k, x, params, spec.inputs)
-                error.add_note(f"chain: in step {k}")
+                spec.explain(k, x, params, spec.inputs, error)
                 raise
             if spec.outputs:
                 outs.add(k, out)

@@ -158,8 +158,7 @@ class EagerEntry(ChainEntry):
         if isinstance(error, ValueError) and "read-only" in str(error):
             groups = self.aliases.before(k)
             raise (self.aliases.written(k, groups) if groups else changed_arguments(f"step {k}")) from error
-        self.spec.explain(k, x, self.given.arguments, self.given.inputs)
-        error.add_note(f"chain: in step {k}")
+        self.spec.explain(k, x, self.given.arguments, self.given.inputs, error)
 
     def try_first(self, x: Any) -> None:
         tape = ref(self.try_step(x)[0][0])

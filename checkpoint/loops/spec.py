@@ -15,7 +15,7 @@ from dualad.core.conversions import STANDING
 from dualad.core.dispatch import apply, dtype_of
 from dualad.core.traced import Traced, example_of
 from dualad.forward.dual import Dual, make_dual
-from dualad.forward.seeding import FLOAT, pack_leaf
+from dualad.forward.seeding import FLOAT, note_lists, pack_leaf
 from dualad.rules.indexing import getitem
 
 from ..reverse.tape import Tape, Var
@@ -150,9 +150,11 @@ class StepSpec:
             k = example_of(k)
             if state is None:
                 raise TypeError(f"chain: step {k} returned None; return the new state (is its return statement missing?)")
+            pair = type(state) is tuple and len(state) == 2 and not self.outputs and self.flatten(state[0]) is not None
             raise TypeError(
                 f"chain: step {k} returned a state of the structure {optree.tree_structure(state)}; it was given "
                 f"{self.state_structure}. Return the structure of the initial state"
+                + (", or give outputs=True, if the second part is what each step puts out" if pair else "")
             )
         for given, kind in zip(leaves, self.kinds, strict=True):
             if differs(given, kind):
@@ -200,8 +202,8 @@ class StepSpec:
 
     # --- errors of a step -------------------------------------------------------------------------------------------------------
 
-    def explain(self, k: int, x: Any, params: Sequence[Any], inputs: list[Any]) -> None:
-        """Raise what is behind an exception in step k: a call that does not fit, or a state that an earlier step changed."""
+    def explain(self, k: int, x: Any, params: Sequence[Any], inputs: list[Any], error: Exception) -> None:
+        """Raise what is behind an error in step k: a call that does not fit, a state that an earlier step changed; else note the step."""
         if not k or isinstance(self.source, tuple):
             self.check_call(k, x, params, inputs)
         if k:
@@ -209,6 +211,9 @@ class StepSpec:
                 self.checked(k - 1, x)
             except TypeError as change:
                 raise self.first_change(k, params, inputs) or change from None
+        if type(error) is TypeError:
+            note_lists(error, self.state_structure)
+        error.add_note(f"chain: in step {k}")
 
     def check_call(self, k: int, x: Any, params: Sequence[Any], inputs: list[Any]) -> None:
         """Raise where step k does not take the arguments of a step."""

@@ -85,8 +85,8 @@ class Stepper:
             entry = self.known_entry() or step.entry(self.call)
         except Handled as error:
             raise NotCompiled(str(error)) from error
-        except TypeError:
-            spec.explain(0, spec.tree(list(map(canonical_stand_in, state))), spec.arguments(params), inputs)
+        except TypeError as error:
+            spec.explain(0, spec.tree(list(map(canonical_stand_in, state))), spec.arguments(params), inputs, error)
             raise
         self.take(entry)
 

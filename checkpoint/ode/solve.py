@@ -116,8 +116,10 @@ def solve_ivp(
     check_function(fun, "solve_ivp")
     method = method_name(method)
     for event in listed(events):
-        check_function(event, "solve_ivp: an event")
+        check_function(event, "solve_ivp", "an event")
     args = as_args(args)
+    if not hasattr(t_span, "__len__") or len(t_span) != 2:
+        raise ValueError(f"solve_ivp: t_span must be a pair of times, (t0, t1), got {t_span!r}")
     given: Any = (t_span, y0, t_eval, args)
     solver, steps = method_of(method, options.get("jac_sparsity"))
     plain: Any = optree.tree_map(value_of, given, none_is_leaf=False)

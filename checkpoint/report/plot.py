@@ -11,6 +11,7 @@ from dualad.support.byte_sizes import format_bytes
 from ..schedules import Online, Periodic, Schedule, advances
 from ..schedules.history import LINES, History
 from ..schedules.machine import simulate
+from ..schedules.schedule import check_schedule
 from ..support.checks import whole_number
 
 __all__ = ["PLOTTED_STEPS", "check_picture", "plot_schedule", "plot_tradeoff"]
@@ -63,7 +64,7 @@ def plot_schedule(schedule: Schedule, steps: int, path: str | PathLike[str] | No
     ImportError
         If matplotlib is not installed.
     ValueError, TypeError
-        If `steps` is not such a number.
+        If `steps` is not such a number, or `schedule` no schedule.
 
     Examples
     --------
@@ -73,6 +74,7 @@ def plot_schedule(schedule: Schedule, steps: int, path: str | PathLike[str] | No
     ...
     ValueError: plot_schedule: steps must be at most 2000 to be seen, got 5000
     """
+    check_schedule(schedule, "plot_schedule")
     steps = whole_number(steps, where="plot_schedule", argument="steps", least=1, hint="give the length of the chain")
     if steps > PLOTTED_STEPS:
         raise ValueError(f"plot_schedule: steps must be at most {PLOTTED_STEPS} to be seen, got {steps}")

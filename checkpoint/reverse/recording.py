@@ -24,6 +24,7 @@ from dualad.forward.seeding import (
     flatten_output,
     handed_out,
     made_own,
+    note_lists,
     pack_leaf,
     plain,
     scalar_kinds,
@@ -227,7 +228,11 @@ class Recording:
             with self.tape as tape:
                 inputs = tape.inputs(self.leaves)
                 self.inputs = list(range(len(inputs)))
-                out = f(*unflatten_arguments(self.structure, inputs))
+                try:
+                    out = f(*unflatten_arguments(self.structure, inputs))
+                except TypeError as error:
+                    note_lists(error, self.structure)
+                    raise
                 if has_aux:
                     out, self.aux = take_aux(out, has_aux, where)
                 if check is not None:

@@ -21,7 +21,7 @@ from dualad.support.byte_sizes import format_bytes
 
 from ..support.costs import GATHERED_BYTES, HELD_BYTES, WAIT_WARNING_SECONDS
 from .codec import NAMESPACE, check_leaves, encode_leaves, encode_rows, read_leaves, read_records
-from .files import write_file
+from .files import made_folder, write_file
 from .lock import Lock
 from .memory import PackedSession, Pattern
 from .states import copy_state, nbytes
@@ -349,7 +349,7 @@ class Folder:
 
     def open(self) -> None:
         if self.parent is not None:
-            self.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            made_folder(self.parent, "Disk")
         remove_abandoned(self.path.parent)
         while not self.lock.held():
             self.path.mkdir(mode=0o700)

@@ -16,9 +16,18 @@ from typing import Any
 
 from dualad.support.byte_sizes import format_bytes
 
-__all__ = ["appended", "created", "is_at", "of_others", "opened", "sync_file", "write_file"]
+__all__ = ["appended", "created", "is_at", "made_folder", "of_others", "opened", "sync_file", "write_file"]
 
 PRIVATE = partial(os.open, mode=0o600)  # no function of Python, in which an interrupt could come
+
+
+def made_folder(path: Path, where: str) -> None:
+    """Make a private folder, and those that it is in, where there is none."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        reason = f"{where}: this folder cannot be made ({error.strerror}); give another path"
+        raise OSError(error.errno, reason, str(path)) from None
 
 
 def created(path: Path, mode: str = "x") -> io.FileIO:

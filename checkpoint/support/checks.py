@@ -8,7 +8,7 @@ from typing import Any
 
 from dualad.support.checks import flag, flags, whole_number
 
-__all__ = ["amount", "check_until", "flag", "flags", "folder_path", "refused", "too_many", "truth", "whole_number"]
+__all__ = ["amount", "check_call", "check_until", "flag", "flags", "folder_path", "refused", "too_many", "truth", "whole_number"]
 
 
 def amount(value: Any, of: str, *, where: str, argument: str) -> float:
@@ -34,13 +34,22 @@ def folder_path(path: object, where: str) -> Path:
 
 def check_until(until: Callable[..., object] | None, max_steps: object, where: str) -> int | None:
     """Return `max_steps` as an int; raise unless it goes with a predicate, and that can be called as ``until(k, state)``."""
-    if until is not None and (refusal := refused(until, 0, None)) is not None:
-        raise TypeError(f"{where}: the predicate is called as until(k, state), but {refusal}")
+    if until is not None:
+        check_call(until, "until(k, state)", where)
     if max_steps is None:
         return None
     if until is None:
         raise TypeError(f"{where}: max_steps goes with until; with a known length give steps only")
     return whole_number(max_steps, where=where, argument="max_steps", least=0, hint="give the largest number of steps")
+
+
+def check_call(function: object, call: str, where: str) -> None:
+    """Raise where a function cannot be called as it is written, such as ``until(k, state)``."""
+    name, _, arguments = call.partition("(")
+    if not callable(function):
+        raise TypeError(f"{where}: {name} must be a function, called as {call}, got {function!r}")
+    if (refusal := refused(function, *arguments.split(","))) is not None:
+        raise TypeError(f"{where}: {name} is called as {call}, but {refusal}")
 
 
 def refused(function: Callable[..., object], *given: object) -> str | None:

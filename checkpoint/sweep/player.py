@@ -39,6 +39,8 @@ class Player:
     """Executes a schedule in two phases, checks that its actions are legal, and counts; of the arguments of `Sweep`, which are right here.
     A wrong schedule is an error, never a wrong gradient. `peak_bytes` adds the `nbytes` of recorded pullbacks, where they have it."""
 
+    where = "chain"  # who asks `until`, in messages
+
     def __init__(
         self,
         step: Step,
@@ -249,9 +251,9 @@ class Player:
         previous = self._last
         x = canonical(working.pop(0))
         previous += working
-        while not truth(until(k, x), where="sweep", k=k):
+        while not truth(until(k, x), where=self.where, k=k):
             if k == self._max_steps:
-                raise too_many(k, "sweep")
+                raise too_many(k, self.where)
             for action in actions:
                 if type(action) is Advance:
                     break

@@ -9,7 +9,7 @@ from ..schedules import CTZ, Schedule
 from ..schedules.schedule import check_schedule
 from ..storage import Memory, Storage
 from ..storage.storage import check_storage
-from ..support.checks import check_until, flags, whole_number
+from ..support.checks import check_call, check_until, flags, whole_number
 from .player import Player, Pull, Recorder, RowRestorers, Step, Until
 from .stats import Stats, filled_stats
 
@@ -95,6 +95,8 @@ class Sweep(Player):
     (29, 5)
     """
 
+    where = "sweep"
+
     def __init__(
         self,
         step: Step,
@@ -175,6 +177,8 @@ def reverse(
     >>> result.final == 1.5**8, result.cotangent == 8 * 1.5**7
     (True, True)
     """
+    check_call(step, "step(k, x)", "sweep")
+    check_call(pull, "pull(k, x, g)", "sweep")
     options: dict[str, Any] = {"schedule": schedule, "storage": storage, "stats": stats, "until": until, "max_steps": max_steps}
     with Sweep(step, state, steps=steps, progress=progress, check=check, token=token, record=record, **options) as sweep:
         final = sweep.forward()

@@ -16,6 +16,7 @@ from .seeding import (
     flatten_input,
     flatten_output,
     made_own,
+    note_lists,
     plain,
     scalar_kinds,
     shape_of,
@@ -39,7 +40,11 @@ def push(f, structure, leaves, seeds, level, where, has_aux=False):
             duals.append(make_dual(leaf, seed, level))
         if LAZY.met or type(structure) is not int:
             duals = unflatten_arguments(structure, duals)
-        out = f(*duals)
+        try:
+            out = f(*duals)
+        except TypeError as error:
+            note_lists(error, structure)
+            raise
         if has_aux:
             out, aux = take_aux(out, True, where)
         outs, out_structure = ([out], LEAF) if type(out) is Dual and not FILLED else flatten_output(out, where)
@@ -98,7 +103,8 @@ def seeded(primals, tangents, where, names):
         leaves, structure = flatten_input(primals, where, x)
         directions, other = flatten_input(tangents, where, v)
     if other != structure:
-        raise TypeError(f"{where}: {' and '.join(names or ('primals', 'tangents'))} differ in structure: {structure} and {other}")
+        given = f"{len(primals)} and {len(tangents)} arguments" if len(primals) != len(tangents) else f"{structure} and {other}"
+        raise TypeError(f"{where}: {' and '.join(names or ('primals', 'tangents'))} differ in structure: {given}")
     directions = [direction_for(leaf, direction, where, names) for leaf, direction in zip(leaves, directions, strict=True)]
     return leaves, directions, structure, *scalar_kinds(primals)
 

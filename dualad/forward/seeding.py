@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial, wraps
 from inspect import signature
@@ -288,9 +289,19 @@ def check_flags(where, **given):
         flag(value, where=where, argument=name)
 
 
-def check_function(f, where):
+def check_function(f, where, argument="the first argument"):
     if not callable(f):
-        raise TypeError(f"{where}: the first argument is {type(f).__name__} {f!r}, not a function")
+        raise TypeError(f"{where}: {argument} is {type(f).__name__} {f!r}, not a function: give the function itself, not what it returns")
+
+
+def note_lists(error, structure):
+    """Have an error of a function say so where it was given a list, with which it calculates as with an array."""
+    if "[" in str(structure) and OF_LISTS.search(str(error)) and LIST_NOTE not in getattr(error, "__notes__", ()):
+        error.add_note(LIST_NOTE)
+
+
+OF_LISTS = re.compile("'list'|concatenate list|list indices|multiply sequence")  # what Python says of arithmetic with lists
+LIST_NOTE = "a list of numbers stays a list for the function, as in plain Python: give an array, np.array([...])"
 
 
 def check_holomorphic(leaves, holomorphic, where):

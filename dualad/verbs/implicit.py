@@ -64,8 +64,8 @@ def implicit(residual: Callable[..., Any], solve: Callable[Rest, Result], *, spa
     >>> derivative(root)(4.0), derivative(root, order=2)(4.0)
     (0.25, -0.03125)
     """
-    check_function(residual, "implicit: residual")
-    check_function(solve, "implicit: solve")
+    check_function(residual, "implicit", "residual")
+    check_function(solve, "implicit", "solve")
 
     @wraps(solve)
     def solved(*given):

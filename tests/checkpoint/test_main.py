@@ -156,6 +156,9 @@ def test_profile(capsys, tmp_path, monkeypatch):
     out = capsys.readouterr().out
     assert "one simulation takes" in out and "reverse sweep" in out and "Revolve(slots=3)" in out
     assert main([*words.split(), "--markdown"]) == 0 and capsys.readouterr().out.startswith("|")
+    assert main([*words.split()[:2], "[[1.0,2.0],0.0]", "9.81", "--steps", "3"]) == 2
+    error = capsys.readouterr().err
+    assert "chain: in step 0" in error and f"in step, {tmp_path / 'pendulum_of_a_test.py'}, line 4" in error
     with pytest.raises(SystemExit):
         main(["profile", "pendulum_of_a_test:step", "--steps", "3"])
     error = capsys.readouterr().err

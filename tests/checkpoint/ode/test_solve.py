@@ -314,6 +314,7 @@ def decay(t, y, rate=1.0):
         (lambda: solve_ivp(decay, (0.0, 1.0), [1.0], "RK4"), ValueError, "give one of 'RK23', 'RK45', 'DOP853', 'Radau'"),
         (lambda: solve_ivp(decay, (0.0, 1.0), [1.0], args=2.0), TypeError, "args must be a tuple"),
         (lambda: solve_ivp(3.0, (0.0, 1.0), [1.0]), TypeError, "solve_ivp"),
+        (lambda: solve_ivp(decay, 1.0, [1.0]), ValueError, r"solve_ivp: t_span must be a pair of times, \(t0, t1\), got 1.0"),
         (lambda: solve_ivp(decay, (0.0, 1.0), [1.0], t_eval=[2.0]), ValueError, "not within `t_span`"),
         (lambda: solve_ivp(decay, (0.0, 1.0), [1.0], events=3.0), TypeError, "event"),
         (lambda: solve_ivp(lambda t, y: None, (0.0, 1.0), [1.0]), ValueError, "returned None at the start"),

@@ -89,7 +89,7 @@ def test_predicates_that_answer_neither_yes_nor_no(answer, text):
 
 @pytest.mark.parametrize("made", [lambda f: f, jit], ids=["eager", "compiled"])
 def test_predicates_that_take_other_arguments(made):
-    text = r"the predicate is called as until\(k, state\), but close_enough\(state\) does not take that: too many positional arguments"
+    text = r"until is called as until\(k, state\), but close_enough\(state\) does not take that: too many positional arguments"
 
     def close_enough(state):
         return state < 0.1

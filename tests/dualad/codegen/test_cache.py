@@ -111,6 +111,12 @@ def test_it_is_switched_off(folder, monkeypatch):
     assert not folder.exists()
 
 
+def test_what_cannot_be_done_with_it_is_said_in_a_line(capsys):
+    with pytest.raises(SystemExit):
+        main(["cache", "wipe"])
+    assert "\npython -m dualad cache: error: argument action: invalid choice: 'wipe'" in capsys.readouterr().err
+
+
 def test_it_is_shown_and_cleared(folder, monkeypatch, capsys):
     assert dualad.clear_cache() == 0 and not folder.exists()
     made("a"), made("b")
