@@ -110,6 +110,18 @@ ERRORS = {
     "grad of what a function returns": (lambda: grad(3.0), TypeError, "grad: .* 3.0, not a function: give the function itself, not what"),
     "jvp with two tangents": (lambda: dualad.jvp(np.sin, (X,), (X, X)), TypeError, "jvp: primals and tangents differ.*: 1 and 2 arguments"),
     "chain with steps as a param": (lambda: chain(HALF, 1.0, 3), TypeError, "chain: give the number of steps by its name, steps=N"),
+    "chain of a ufunc": (
+        lambda: chain(np.sin, X, steps=3),
+        TypeError,
+        r"chain: step is called as step\(k, state\), but numpy.sin would write",
+    ),
+    "chain of layers of ufuncs": (lambda: chain([HALF, np.exp], X), TypeError, "numpy.exp would write .* give a function that calls it"),
+    "sweep of a ufunc": (lambda: reverse(np.sin, HALF, X, X, steps=3), TypeError, "sweep: step .* numpy.sin would write"),
+    "a picture of a traced value": (
+        lambda: grad(lambda x: np.sum(np.ma.array(np.ones(2)) * x))(X),
+        TypeError,
+        r"masked array together with a traced value: .*dualad.primal\(x\) to plot it",
+    ),
     "chain until a number": (lambda: chain(HALF, 1.0, until=5), TypeError, r"chain: until must be a function, called as until\(k, state\)"),
     "chain without end": (
         lambda: grad(lambda x: chain(HALF, x, until=lambda k, x: False, max_steps=3))(1.0),

@@ -29,7 +29,7 @@ from dualad.support.hints import X
 from ..reverse.tape import Tape, Var, make_var
 from ..schedules import Schedule
 from ..storage import Storage
-from ..support.checks import check_until, flags, whole_number
+from ..support.checks import check_call, check_until, flags, whole_number
 from ..sweep.stats import Stats, filled_stats
 from ..sweep.sweep import check_saved
 from .eager import run, warn_of_result
@@ -296,10 +296,14 @@ def as_step(step: Any) -> tuple[Callable[..., Any], int | None, Any]:
         layers = tuple(step)
         for layer in layers:
             check_function(layer, "chain", "a layer of step")
+            if isinstance(layer, np.ufunc):
+                check_call(layer, "step(k, state)", "chain")
         if layers and all(layer is layers[0] for layer in layers):
             return layers[0], len(layers), layers[0]
         return (lambda k, *args: layers[k](k, *args)), len(layers), layers
     check_function(step, "chain")
+    if isinstance(step, np.ufunc):
+        check_call(step, "step(k, state)", "chain")
     return step, None, step
 
 

@@ -6,6 +6,8 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dualad.support.checks import flag, flags, whole_number
 
 __all__ = ["amount", "check_call", "check_until", "flag", "flags", "folder_path", "refused", "too_many", "truth", "whole_number"]
@@ -54,6 +56,8 @@ def check_call(function: object, call: str, where: str) -> None:
 
 def refused(function: Callable[..., object], *given: object) -> str | None:
     """Return what a function says that does not take these arguments, None where it does, or has no signature."""
+    if isinstance(function, np.ufunc) and len(given) > function.nin:
+        return f"numpy.{function.__name__} would write its result into the last of these: give a function that calls it"
     try:
         signature(function).bind(*given)
     except ValueError:

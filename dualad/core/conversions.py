@@ -283,6 +283,6 @@ def refuse_kind(kind):
         )
     if issubclass(kind, np.ma.MaskedArray):
         raise TypeError(
-            "a masked array together with a traced value: its mask would be lost. Pass plain numbers (a.filled(value)) "
-            "and choose with np.where"
+            "a masked array together with a traced value: its mask would be lost. Pass plain numbers (a.filled(value), or "
+            "dualad.primal(x) to plot it) and choose with np.where"
         )
