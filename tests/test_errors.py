@@ -34,7 +34,7 @@ class Closed:
     submit = shutdown = None
 
 
-HALF = lambda k, x: 0.5 * x
+HALF, PULL, NONE = lambda k, x: 0.5 * x, lambda k, x, g: 0.5 * g, lambda *given: None
 FLAT = dualad.implicit(lambda x, p: 0.0 * x, lambda p: np.zeros(2))
 ERRORS = {
     "array": (lambda: dualad.array([[1.0], [1.0, 2.0]]), ValueError, "array: the rows differ in shape"),
@@ -116,7 +116,13 @@ ERRORS = {
         r"chain: step is called as step\(k, state\), but numpy.sin would write",
     ),
     "chain of layers of ufuncs": (lambda: chain([HALF, np.exp], X), TypeError, "numpy.exp would write .* give a function that calls it"),
-    "sweep of a ufunc": (lambda: reverse(np.sin, HALF, X, X, steps=3), TypeError, "sweep: step .* numpy.sin would write"),
+    "sweep with a step without return": (
+        lambda: reverse(NONE, PULL, 1.0, 1.0, steps=3),
+        TypeError,
+        "sweep: step returned None; return the",
+    ),
+    "sweep with a pull without return": (lambda: reverse(HALF, NONE, 1.0, 1.0, steps=3), TypeError, "sweep: pull .* the new cotangent"),
+    "sweep of a ufunc": (lambda: reverse(np.sin, PULL, X, X, steps=3), TypeError, "sweep: step .* numpy.sin would write"),
     "a picture of a traced value": (
         lambda: grad(lambda x: np.sum(np.ma.array(np.ones(2)) * x))(X),
         TypeError,
@@ -140,7 +146,7 @@ ERRORS = {
     ),
     "sweep with a pull of two": (lambda: reverse(HALF, HALF, 1.0, 1.0, steps=3), TypeError, r"sweep: .* as pull\(k, x, g\), but"),
     "sweep with a step of one": (
-        lambda: reverse(lambda x: x, lambda k, x, g: g, 1.0, 1.0, steps=3),
+        lambda: reverse(lambda x: x, PULL, 1.0, 1.0, steps=3),
         TypeError,
         r"sweep: step is called as step\(k, x\), but <lambda>\(x\) does not take that",
     ),

@@ -182,8 +182,16 @@ def reverse(
     options: dict[str, Any] = {"schedule": schedule, "storage": storage, "stats": stats, "until": until, "max_steps": max_steps}
     with Sweep(step, state, steps=steps, progress=progress, check=check, token=token, record=record, **options) as sweep:
         final = sweep.forward()
-        cotangent = sweep.backward(pull, seed(sweep._session.copy(final)) if callable(seed) else seed)
+        check_returned("step", "state", final, state)
+        g = seed(sweep._session.copy(final)) if callable(seed) else seed
+        cotangent = sweep.backward(pull, g)
+        check_returned("pull", "cotangent", cotangent, g)
     return Result(final, cotangent, sweep.stats)
+
+
+def check_returned(name: str, what: str, made: object, given: object) -> None:
+    if made is None and given is not None:
+        raise TypeError(f"sweep: {name} returned None; return the new {what} (is its return statement missing?)")
 
 
 def check_saved(schedule: object, storage: Storage, token: object, where: str) -> None:

@@ -105,7 +105,7 @@ def test_nothing_is_removed_before_the_call_is_known_to_be_the_same(folder):
     (folder / "000000000000099-000000000000.state.tmp").write_bytes(b"part")
     before = contents(folder)
     with pytest.raises(ValueError, match="belongs to another call; it differs in: step"):
-        reverse(lambda k, x: x, None, np.ones(3), 1.0, steps=9, token=3, storage=Disk(folder, resume=True, every=0))
+        reverse(lambda k, x: x, lambda k, x, g: g, np.ones(3), 1.0, steps=9, token=3, storage=Disk(folder, resume=True, every=0))
     assert contents(folder).keys() == before.keys()
     run(folder)
     assert not folder.exists()

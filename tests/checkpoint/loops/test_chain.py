@@ -171,7 +171,7 @@ def test_many_threads_do_not_meet():
         (-1, ValueError, "steps must be at least 0, got -1"),
         (2.5, TypeError, "steps must be an integer, got 2.5"),
         (True, TypeError, "steps must be an integer"),
-        (None, TypeError, "give either steps=N or"),
+        (None, TypeError, "give the number of steps by its name, steps=N"),
     ],
 )
 @pytest.mark.parametrize("mode", ["plain", "forward", "reverse"])
