@@ -227,7 +227,8 @@ class Body:
             level = max((position.axis + 1 for position in kept if isinstance(position, AffineIndex)), default=0)
             if level == self.depth and kept:
                 place = self.element(self.function.buffer(root), kept)
-                self.before[self.depth].append(Store(place.array, place.index, chained(form.name, place, parts)))
+                first = neutral(form.name, root.dtype) if alone else place  # of slabs along the axes that are reduced
+                self.before[self.depth].append(Store(place.array, place.index, chained(form.name, first, parts)))
                 continue
             total, lanes = self.function.partial(root) if kept else self.function.total(root)
             if kept:

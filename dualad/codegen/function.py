@@ -13,7 +13,7 @@ from ..ir.values import arithmetic_dtype, op
 from ..loops.forms import Buffer, Made, Node, NoLoopForm, Reduce, Scatter
 from ..loops.fuse import Nest, Part, Plan, memory_of, stored_reads
 from ..loops.inline import Expression, Pull, factors
-from ..loops.nests import below, boxes_of, cuts_of, flattens, is_angle, jam, jams, lanes_of, slab_axis
+from ..loops.nests import below, boxes_of, cuts_of, flattens, jam, jams, lanes_of, slab_axis
 from ..support.costs import CALLED_DEPTH, LANES, SMALL_ARRAY_BYTES
 from .body import LARGE, Body, around, each_row, started, table_row
 from .build import BLOCK, BLOCK_HIGH, BLOCK_LOW, PARTIAL, PARTS_OF, array, block_of, bounds, combined, in_block, literal, neutral, row_of
@@ -208,19 +208,21 @@ class Function:
         trial = self.pull(whole)
         targets = self.targets(nest, trial, trial.own)
         cuts = cuts_of(trial, targets)
-        axis = None if nest.rows else slab_axis(nest, cuts)
-        if axis is not None and self.slabs(nest, axis):
-            return
         fast, rest = boxes_of(cuts)
         alone = len(fast) + len(rest) == 1
         flat = len(fast) == 1 and not rest and len(whole) > 1 and flattens(nest, trial, targets)
-        count = int(np.prod(nest.shape)) if flat else [1, *nest.shape][-1]
-        self.lanes = lanes_of(nest, trial, targets, count)
+        axis = None if flat else slab_axis(nest, cuts)
+        if axis is not None:
+            rest, alone = [], True
+        count = int(np.prod(nest.shape)) if flat else [1, *(n for k, n in enumerate(nest.shape) if k != axis)][-1]
+        self.lanes = lanes_of(nest, trial, targets, count, axis is not None)
         if flat:
             body = Body(self, ((0, count),), True, False, trial.own)
             size = number(count // nest.shape[0])
             ranges = [tuple(op("multiply", size, row) for row in (BLOCK_LOW, BLOCK_HIGH))] if nest.rows else bounds([(0, count)])
             pairs = [(self.fill(nest, targets, [trial.own], body, alone), ranges)]
+        elif axis is not None:
+            pairs = [self.slabs(nest, axis)]
         elif alone and jams(nest, trial, targets):
             pairs = self.jammed(nest, whole)
         else:
@@ -278,25 +280,12 @@ class Function:
         ]
 
     def slabs(self, nest, axis):
-        """Emit roots that are another expression at each position of an axis: the loops are over the other axes, and store into all.
-
-        Return whether that goes.
-        """
-        inner = [n for k, n in enumerate(nest.shape) if k != axis]
-        pull = self.pull([(0, n) for n in inner])
+        """Return a body with the bounds of its loops, over all axes but one, at each position of which roots are other expressions."""
+        pull = self.pull([(0, n) for k, n in enumerate(nest.shape) if k != axis])
         places = [(*pull.own[:axis], k, *pull.own[axis:]) for k in range(nest.shape[axis])]
-        elements = []
-        for root, at in itertools.product(nest.roots, places):
-            elements.append((root, at, self.target(root, pull, at)))
-        expressions = [expression for *_, expression in elements]
-        if any(is_angle(expression) for expression in below(expressions)):  # whose loops are emitted twice
-            return False
-        body = Body(self, pull.box, fast=not pull.conditions)
-        body.evaluate(expressions)
-        for root, at, expression in elements:
-            body.store(root, expression, at)
-        self.statements += around(body, bounds(pull.box))
-        return True
+        targets = [target for at in places for target in self.targets(nest, pull, at)]
+        body = self.fill(nest, targets, places, Body(self, pull.box, not pull.conditions), True)
+        return body, in_block(nest, bounds(pull.box))
 
     def guarded(self, nest, body, rest, whole, checks, alone):
         """Emit the loops over the boxes in `rest`, and over all if an angle was too large."""

@@ -49,12 +49,18 @@ def boxes_of(cuts):
 
 
 def slab_axis(nest, cuts):
-    """Return the axis along which each position is a case of its own, if these are few and what is at one of them is small, or None."""
+    """Return the axis along which each position is a case of its own, if these are few and what is at one of them is small, or None.
+
+    Where something is reduced, so it is with a last axis too short for vectors, beside a long one (10^4 rows of three: 8.9 us off, 3.5).
+    """
+    last = len(nest.shape) - 1
     if any(isinstance(root.form, Reduce) for root in nest.roots):
-        return None
-    for axis, (count, edges) in enumerate(zip(nest.shape, cuts, strict=True)):
+        short = last > 0 and 2 <= nest.shape[last] < LANES // 2 and nest.shape[last - 1] >= LANES
+        return last if short and all(len(edges) == 2 for edges in cuts[:last]) else None
+    for axis in range(bool(nest.rows), len(nest.shape)):
+        count, edges = nest.shape[axis], cuts[axis]
         size = int(np.prod(nest.shape)) // count
-        few = 2 <= count <= UNROLLED_ELEMENTS and axis == len(nest.shape) - 1 > 0
+        few = 2 <= count <= UNROLLED_ELEMENTS and axis == last > 0
         if count == len(edges) - 1 <= UNROLLED_ELEMENTS and size > 1 and (few or (count >= 4 and size <= CACHE_ELEMENTS)):
             return axis
     return None
@@ -86,13 +92,13 @@ def jams(nest, pull, targets):
     return is_light(targets)
 
 
-def lanes_of(nest, pull, targets, count):
+def lanes_of(nest, pull, targets, count, slabs):
     """Return how many partial sums a reduction has along an innermost loop of so many elements: a power of two."""
     if count < LANES:
         return 1
     if jams(nest, pull, targets):
         return LANES // 2 if len(nest.shape) > 2 else LANES
-    if scattered(pull, targets):
+    if slabs or scattered(pull, targets):
         return LANES
     most = 4 * LANES if count == math.prod(nest.shape) else 2 * LANES
     most //= max(1, sum(isinstance(root.form, Reduce) for root in nest.roots)) if is_light(targets) else 2

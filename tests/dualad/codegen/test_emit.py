@@ -264,6 +264,27 @@ def test_slabs_that_something_is_scattered_into():
     np.testing.assert_allclose(grad(lambda x: np.sum(jit(f)(x) ** 2))(x), grad(lambda x: np.sum(f(x) ** 2))(x), rtol=1e-13)
 
 
+def short_rows(x, w):
+    """Reductions along each of three axes and over all, of which the last is too short for vectors, beside elements that are stored."""
+    apart = (x[None, :, :] - x[:, None, :]) * w[:, None, None]
+    angles = np.sin(apart)
+    sums = np.sum(apart, 1), np.sum(angles, (0, 2)), np.sum(apart * angles, 2), np.sum(angles), np.prod(1.0 + 0.01 * angles, (1, 2))
+    return *sums, np.max(apart, 0), np.min(np.where(apart > 0, apart, angles), 1), np.all(apart > -9, 2), apart
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
+def test_reductions_beside_a_last_axis_too_short_for_vectors(dtype):
+    """The axis before it is the innermost loop: one sum for each position of the last one, in an order that is written down."""
+    x, w = np.random.default_rng(8).uniform(-3.0, 3.0, (41, 3)).astype(dtype), np.linspace(1.0, 9.0, 41).astype(dtype)
+    native = agrees(short_rows, x, w, rtol=1e-3 if dtype == np.float32 else 1e-11)
+    assert "for j in range(41)" in native.source and "range(3)" not in native.source.split("large")[0]
+    agrees(lambda x: (np.sum(x[::-1], 0), np.sum(x, 1), np.sum(x * x)), x[:, :2] * 1j, rtol=1e-5)
+    large = np.random.default_rng(9).standard_normal((50_000, 3))
+    loss = lambda x: np.sum(np.sin(x[1:] * x[:-1]) ** 2) + np.sum(np.sum(x, 1) ** 3)
+    agrees(grad(loss), large, native=compile_llvm(traced(grad(loss), large), 2), rtol=1e-11)
+    agrees(loss, large * 1e9, native=compile_llvm(traced(loss, large), 2), rtol=1e-11)
+
+
 # --- rows ---------------------------------------------------------------------------------------------------------------------------
 
 
