@@ -13,7 +13,7 @@ from dualad.core.dispatch import primal
 from dualad.forward.seeding import check_function, check_scalar, flatten_input
 from dualad.support.callers import trimmed
 
-from ..support.tables import html, markdown
+from ..support.tables import html, markdown, text
 from .entries import ZERO, Adjoints
 from .tape import Tape, Var
 
@@ -54,14 +54,14 @@ def explain(f: Callable[..., Any], *args: Any, seed: int = 0) -> Explanation:
     >>> import numpy as np
     >>> from checkpoint import explain
     >>> print(explain(lambda x1, x2: np.log(x1) + x1 * x2 - np.sin(x2), 2.0, 5.0))
-    node  operation             value  tangent    adjoint
-    v-1   input 1                   2        1        5.5
-    v0    input 2                   5        0    1.71634
-    v1    log(v-1)           0.693147      0.5          1
-    v2    multiply(v-1, v0)        10        5          1
-    v3    add(v1, v2)         10.6931      5.5          1
-    v4    sin(v0)           -0.958924        0         -1
-    v5    subtract(v3, v4)    11.6521      5.5          1
+    node  operation              value  tangent  adjoint
+    v-1   input 1                    2        1      5.5
+    v0    input 2                    5        0  1.71634
+    v1    log(v-1)            0.693147      0.5        1
+    v2    multiply(v-1, v0)         10        5        1
+    v3    add(v1, v2)          10.6931      5.5        1
+    v4    sin(v0)            -0.958924        0       -1
+    v5    subtract(v3, v4)     11.6521      5.5        1
     tangents by input 1; adjoints of v5
     """
     check_function(f, "explain")
@@ -119,13 +119,7 @@ class Explanation:
         return f"tangents by input {self.seed + 1}; {adjoints}"
 
     def __str__(self) -> str:
-        table = [HEADER, *self.rows()]
-        widths = [max(len(row[i]) for row in table) for i in range(5)]
-        lines = [
-            f"{a:<{widths[0]}}  {b:<{widths[1]}}{c:>{widths[2] + 1}}  {d:>{widths[3]}}  {e:>{max(widths[4], 9)}}".rstrip()
-            for a, b, c, d, e in table
-        ]
-        return "\n".join([*lines, self.note()])
+        return f"{text([HEADER, *self.rows()], left=2)}\n{self.note()}"
 
     def to_markdown(self) -> str:
         """Return the trace as a Markdown table."""

@@ -7,8 +7,8 @@ __all__ = ["html", "markdown", "text"]
 Cells = Sequence[Sequence[str]]
 
 
-def text(cells: Cells, width: int | None = None) -> str:
-    """Return a table as aligned text: headings first, the first column aligned left, the others right.
+def text(cells: Cells, width: int | None = None, left: int = 1) -> str:
+    """Return a table as aligned text: headings first, the first `left` columns aligned left, the others right.
     With a `width`, columns that do not fit continue below, after the first column again."""
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     blocks: list[list[int]] = [[]]
@@ -18,7 +18,7 @@ def text(cells: Cells, width: int | None = None) -> str:
             blocks.append([])
         blocks[-1].append(column)
     return "\n\n".join(
-        "\n".join("  ".join([row[0].ljust(widths[0]), *(row[i].rjust(widths[i]) for i in block)]).rstrip() for row in cells)
+        "\n".join("  ".join((str.ljust if i < left else str.rjust)(row[i], widths[i]) for i in (0, *block)).rstrip() for row in cells)
         for block in blocks
     )
 
