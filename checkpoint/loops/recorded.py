@@ -334,7 +334,10 @@ class EagerEntry(ChainEntry):
                 now = sums[j]
                 sums[j] = now + share if type(now) is float else added(now, share)
         if self.rows:
-            self.put_shares(k, pulled[n + m :])
+            for rows, share in zip(self.rows, pulled[n + m :], strict=True):
+                rows.put(k, share)
+            if self.keeps_rows:
+                self.sweep.add_row(k, pulled[n + m :])
         return pulled[:n], sums
 
     # --- rows of the outs, and of the gradient by inputs ----------------------------------------------------------------------
@@ -343,12 +346,6 @@ class EagerEntry(ChainEntry):
         self.outs.add(k, out)
         if self.keeps_rows:
             self.sweep.add_row(k, [column[k] for column in self.outs.columns or ()])
-
-    def put_shares(self, k: int, shares: Sequence[Any]) -> None:
-        for rows, share in zip(self.rows, shares, strict=True):
-            rows.put(k, share)
-        if self.keeps_rows:
-            self.sweep.add_row(k, shares)
 
     def take_outs(self, rows: dict[int, list[Any]]) -> None:
         structure = self.outs.structure  # of the first step, which is made again before

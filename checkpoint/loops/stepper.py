@@ -81,8 +81,9 @@ class Stepper:
         for leaf in (*state, *inputs, *params):
             if type(leaf) not in PLAIN and not is_number(leaf):
                 raise NotCompiled("there are leaves that are neither numbers nor arrays")
-        try:
-            entry = self.known_entry() or step.entry(self.call)
+        simple = spec.arguments is tuple and not (inputs or step.static_argnums or step.static_argnames)
+        try:  # a gradient through four steps takes 8 % less where the entry is known (2026-11-22)
+            entry = (self.known(step, (*state, *params), lambda: self.call) if simple else None) or step.entry(self.call)
         except Handled as error:
             raise NotCompiled(str(error)) from error
         except TypeError as error:
@@ -176,14 +177,6 @@ class Stepper:
         given = (optree.tree_unflatten(spec.inputs_structure, rows),) if spec.given else ()
         tree = spec.tree(list(map(canonical_stand_in, state)))
         return Call(spec.source, (0, tree, *given, *spec.arguments(list(map(stand_in, params)))), {})
-
-    def known_entry(self) -> Any:
-        """Return the entry of a call with leaves of the same kinds, if it is still true; None of leaves, or trees, that are not plain.
-        A gradient through four steps takes 8 % less for it (2026-11-22)."""
-        spec, step, (state, inputs, params) = self.spec, self.spec.source, self.leaves
-        if spec.arguments is not tuple or inputs or step.static_argnums or step.static_argnames:
-            return None
-        return self.known(step, (*state, *params), lambda: self.call)
 
     def known(self, source: Jit, leaves: Sequence[Any], call: Callable[[], Call]) -> Any:
         """Return the entry of a call with k and these leaves, if it is still true; None of leaves, or trees, that are not plain."""
