@@ -134,6 +134,11 @@ ERRORS = {
         RuntimeError,
         r"^chain: until\(k, state\) is still not true after max_steps=3",
     ),
+    "chain of another precision": (
+        lambda: chain(lambda k, x: x * np.float64(0.5), X.astype(np.float32), steps=3),
+        TypeError,
+        r"chain: step 0 returned float64 .*, or return it as it was, with .astype\('float32'\)",
+    ),
     "chain that puts out": (
         lambda: chain(lambda k, x: (0.5 * x, x), 1.0, steps=3),
         TypeError,

@@ -186,9 +186,12 @@ class StepSpec:
                 f"a step must hand on this very object. Make a state of numbers and arrays (tuple, list, dict, named tuple; register "
                 f"a dataclass with dualad.register_dataclass)"
             )
+        (shape, dtype), rounded = self.kinds[i], ""
+        if kind_of(leaf)[0] == shape != () and dtype.kind in "fc":
+            rounded = f", or return it as it was, with .astype('{dtype}')"
         return TypeError(
             f"chain: step {k} returned {got} at {self.path(i)}, which was {given}. A step must keep the shape and dtype "
-            f"of every leaf: begin with a state of the right shape and dtype (1.0, not 1)"
+            f"of every leaf: begin with a state of the right shape and dtype (1.0, not 1){rounded}"
         )
 
     def check_closure(self, leaves: Sequence[Any], levels: set[Any]) -> None:
