@@ -12,6 +12,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from ..core.buffers import Buffer, settled
+from ..core.levels import ADAPTED
 from ..core.standins import StandIn, stand_in
 from ..support.callers import trimmed
 from ..support.forks import lock_of
@@ -213,7 +214,7 @@ class Active:
 
     def __init__(self) -> None:
         self.lock: Any = None
-        self.changed: dict[int, tuple[list[Change], int]] = {}
+        self.changed: dict[int, tuple[list[Change], int]] = ADAPTED
         self.imports: Change | None = None
 
     def enter(self, thing: Any) -> None:

@@ -55,6 +55,7 @@ def changes_of_space(space: dict[str, Any]) -> Iterator[Change]:
     """Yield the changes of a module's names, and of the functions and classes that are defined there."""
     look_up()
     functions: list[FunctionType] = []
+    wrappers: list[FunctionType] = []  # of decorators that another module of the package has
     for name, value in list(space.items()):
         kind = type(value)
         if kind in PLAIN:
@@ -69,14 +70,22 @@ def changes_of_space(space: dict[str, Any]) -> Iterator[Change]:
                 if type(part) not in PLAIN:
                     yield from changed(value, key, part)
         else:
-            functions += [function for function in functions_of(value) if function.__globals__ is space]
+            for function in functions_of(value):
+                if function.__globals__ is space:
+                    functions.append(function)
+                elif function.__closure__ and package_of(function.__globals__) == package_of(space):
+                    wrappers.append(function)
             if kind is not FunctionType or value.__globals__ is not space:
                 yield from changed(space, name, value)
-    for function in functions:
+    for function in functions + wrappers:
         yield from changes_of_function(function)
     used = set().union(*(uses_of(function.__code__) for function in functions))
     for name in {name for name, _ in used} - {name for name, exact in used if exact} - space.keys():
         yield Change(space, name, ABSENT, BUILTINS[name])
+
+
+def package_of(space: dict[str, Any]) -> str:
+    return f"{space.get('__package__') or space.get('__name__')}".partition(".")[0]
 
 
 def changed(owner: Any, key: str, value: Any) -> Iterator[Change]:

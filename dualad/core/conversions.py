@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..support.callers import WAYS_OUT, asking, compiled, of_numpy, operation, outwards, place, storing, users, warn, within
-from .levels import Handle
+from ..support.callers import WAYS_OUT, asking, compiled, innermost, of_numpy, operation, outwards, place, storing, users, warn, within
+from .levels import ADAPTED, Handle
 
 __all__ = [
     "LIFTS", "ROWS_OF_SCIPY", "STALE", "STANDING", "Description", "Text", "another_goes_first", "as_objects", "check_result",
@@ -27,9 +27,13 @@ def lost(x, what, advice):
     name, where = within(outwards(frame))
     if name is not None:
         spelling = spelled_otherwise(name)
+        inner, root = innermost(frame)
         ways_out = WAYS_OUT if spelling is None else f"write {spelling}, or {WAYS_OUT}"
+        if spelling is None and root is not None and id(asking(frame).f_globals) not in ADAPTED:
+            ways_out = f"let its code keep derivatives (`with dualad.adapt({root}):`), or {ways_out}"
+        asked = what if inner in (None, name) else f"{what}, in {inner}"
         x.level.refusal = TypeError(
-            f"{name} asks a traced {type(x).__name__} for {what}, which would lose its derivative (called {where}): {ways_out}"
+            f"{name} asks a traced {type(x).__name__} for {asked}, which would lose its derivative (called {where}): {ways_out}"
         )
         return x.level.refusal
     if storing(frame):

@@ -20,7 +20,7 @@ from .buffers import Buffer, as_array, as_buffer, is_traced, lifted_to, owner_of
 from .conversions import lift, mapped, refuse_stale
 from .levels import FILLED, LIVE, Handle
 
-__all__ = ["BUILTINS", "DOORS", "NUMBERS", "arrayed", "of_lists", "strided", "vectorize"]
+__all__ = ["BUILTINS", "DOORS", "JOINED", "NUMBERS", "arrayed", "of_lists", "strided", "vectorize"]
 
 
 def converted(x: Any, dtype: Any = None) -> Any:
@@ -138,6 +138,42 @@ def fromiter(iter: Any, dtype: Any, count: int = -1, **kwargs: Any) -> Any:
     return converted(parts, dtype) if is_traced(parts) else np.fromiter(parts, dtype, count, **kwargs)
 
 
+@wraps(np.arange)
+def arange(*args: Any, **kwargs: Any) -> Any:
+    if not is_traced((args, kwargs)):
+        return plain_arange(*args, **kwargs)
+    numbers = plain_arange(*map(dispatch.primal, args), **{key: dispatch.primal(x) for key, x in kwargs.items()})
+    if numbers.dtype.kind not in "fc":
+        return numbers
+    names = ("stop",) if len(args) == 1 and "stop" not in kwargs else ("start", "stop", "step")
+    given = {"start": 0.0, "step": 1.0, **dict(zip(names, args, strict=False)), **kwargs}
+    exact = given["start"] + given["step"] * np.arange(numbers.size)
+    return numbers + (exact - dispatch.primal(exact))
+
+
+plain_arange = maker(np.arange)
+
+
+class Joined:
+    """What stands for ``np.r_`` and ``np.c_``: traced parts are joined to a traced array, not to one of objects."""
+
+    def __init__(self, numpys: Any) -> None:
+        self.numpys = numpys
+
+    def __getitem__(self, key: Any) -> Any:
+        parts = key if type(key) is tuple else (key,)
+        if not is_traced(parts) or any(isinstance(x, str) for x in parts):
+            return as_buffer(self.numpys[key])
+        return np.concatenate([self.part(x) if is_traced(x) else self.numpys[x,] for x in parts], axis=self.numpys.axis)
+
+    def part(self, x: Any) -> Any:
+        x = converted(x)
+        return np.reshape(x, (*x.shape, *(1,) * (self.numpys.ndmin - x.ndim)))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.numpys, name)
+
+
 def full(shape: Any, fill_value: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
     if not is_traced(fill_value):
         return as_buffer(np.full(shape, fill_value, dtype, *args, **kwargs))
@@ -246,12 +282,13 @@ class TypeOfTypes(NumberType):
 
 
 MAKERS = (
-    "arange column_stack concatenate copy diag diagflat dot dstack empty empty_like eye hstack identity inner kron linspace "
+    "column_stack concatenate copy diag diagflat dot dstack empty empty_like eye hstack identity inner kron linspace "
     "logspace ones ones_like outer repeat stack tile tri tril triu vstack zeros zeros_like"
 )
 
 DOORS: list[Any] = [
     *(maker(getattr(np, name)) for name in MAKERS.split()),
+    arange,
     array,
     fromiter,
     full,
@@ -267,6 +304,7 @@ DOORS: list[Any] = [
     door(np.ascontiguousarray, np.atleast_1d),
     door(np.asfortranarray, lambda x: np.copy(np.atleast_1d(x), "F")),
 ]
+JOINED = {name: Joined(getattr(np, name)) for name in ("r_", "c_")}
 NUMBERS = [number_type(kind) for kind in (float, complex, np.float32, np.float64, np.complex64, np.complex128)]
 #: Python's own names that adapted code finds among its globals
 BUILTINS: dict[str, Any] = {kind.__name__: kind for kind in NUMBERS if kind.of in (float, complex)}

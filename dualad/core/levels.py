@@ -20,13 +20,15 @@ from ..support.callers import explain
 from ..support.forks import lock_of
 
 __all__ = [
-    "FILLED", "INSTEAD", "LIVE", "Handle", "Level", "Owner", "View", "errors_as_in", "instead_of", "live", "new", "root", "shared_view",
-    "version_of",
+    "ADAPTED", "FILLED", "INSTEAD", "LIVE", "Handle", "Level", "Owner", "View", "errors_as_in", "instead_of", "live", "new", "root",
+    "shared_view", "version_of",
 ]  # fmt: skip
 
 new = object.__new__
 LIVE: set = set()  # the levels that are being computed, in any thread, and what interrupts left behind until `live` is asked
 FILLED: set = set()  # those in which an array of plain numbers became traced
+#: what was changed in modules and functions that are adapted now, and how often they are, by the identity of their names
+ADAPTED: dict[int, Any] = {}
 #: ``(f, leaves) -> f``, of traces in any thread: what verbs differentiate at these leaves instead of a function
 INSTEAD: list = []
 

@@ -23,6 +23,8 @@ def asks_for_integers(row, args, kwargs):
     if row.dtype_at is None:
         return False
     dtype = kwargs.get("dtype") if "dtype" in kwargs else args[row.dtype_at] if len(args) > row.dtype_at else None
+    if dtype is not None and row.name == "numpy.full_like" and any(type(x) is str for x in (*args[1:2], kwargs.get("fill_value"))):
+        return True  # labels, in the shape of an array
     return dtype is not None and dtype is not np._NoValue and not inexact(dtype, row.name)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..rules import python_math
 from ..support.forks import cached_property
 from .conversions import ROWS_OF_SCIPY
-from .doors import BUILTINS, DOORS, NUMBERS, arrayed, of_lists, strided, vectorize
+from .doors import BUILTINS, DOORS, JOINED, NUMBERS, arrayed, of_lists, strided, vectorize
 
 __all__ = ["ARRAY_API", "BUILTINS", "Instead", "StandIn", "before_numba", "look_up", "stand_in", "ufunc_of"]
 
@@ -92,7 +92,8 @@ def ours_of(package: str) -> dict[str, Any]:
     if package in ("math", "cmath"):
         return python_math.FUNCTIONS if package == "math" else python_math.COMPLEX_FUNCTIONS
     if package == "numpy":
-        return {door.__name__: door for door in DOORS} | {kind.__name__: kind for kind in NUMBERS if issubclass(kind.of, np.generic)}
+        types = {kind.__name__: kind for kind in NUMBERS if issubclass(kind.of, np.generic)}
+        return {door.__name__: door for door in DOORS} | types | JOINED
     if package == "numpy.lib.stride_tricks":
         return {"as_strided": strided}
     if package == "numpy.linalg":
@@ -114,7 +115,7 @@ def look_up() -> None:
             ENTERED.add(package)
             for name, ours in ours_of(package).items():
                 if (theirs := getattr(sys.modules[package], name, None)) is not None:
-                    INSTEAD[id(theirs)] = theirs, ours if callable(ours) else Instead(ours, theirs)
+                    INSTEAD[id(theirs)] = theirs, Instead(ours, theirs) if callable(theirs) and not callable(ours) else ours
 
 
 ENTERED: set[str] = set()
@@ -127,8 +128,8 @@ def is_numbas(kind: type) -> bool:
 
 
 def before_numba(value: Any) -> Any:
-    """Return the Python function that numba compiles, or makes a ufunc of; None for anything else."""
-    if not is_numbas(type(value)):  # type: ignore[arg-type]
+    """Return the Python function that numba compiles, or makes a ufunc of numbers of; None for anything else."""
+    if not is_numbas(type(value)) or getattr(value, "signature", None) is not None:  # type: ignore[arg-type]
         return None
     return getattr(value, "py_func", None) or getattr(getattr(value, "_dispatcher", None), "py_func", None)
 

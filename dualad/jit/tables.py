@@ -307,7 +307,7 @@ class Outside:
         vars(new).update(vars(f))
 
         def seen(held):
-            of_user = not elsewhere or isinstance(held, FunctionType | MethodType | Symbol | Wrapper)
+            of_user = not elsewhere or isinstance(held, FunctionType | MethodType | Handle | Place | Wrapper)
             return self(held) if of_user else held  # what grad(f) and the like hold besides f is their own
 
         new.__defaults__ = f.__defaults__ and tuple(map(seen, f.__defaults__))

@@ -14,8 +14,8 @@ from types import FunctionType
 from typing import Any, ParamSpec, TypeVar
 
 __all__ = [
-    "WAYS_OUT", "asking", "asks_exactly", "asserting", "compiled", "explain", "handles", "line", "of_numpy", "operation", "outwards",
-    "owner", "place", "searches", "storing", "trim", "trimmed", "unwatched", "users", "warn", "within",
+    "WAYS_OUT", "asking", "asks_exactly", "asserting", "compiled", "explain", "handles", "innermost", "line", "of_numpy", "operation",
+    "outwards", "owner", "place", "searches", "storing", "trim", "trimmed", "unwatched", "users", "warn", "within",
 ]  # fmt: skip
 
 PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -111,6 +111,20 @@ def within(frames):
         if package not in BETWEEN:
             called.append(frame)
     return None, None
+
+
+def innermost(frame):
+    """Return the function of the innermost package that asks here, and its root module if `dualad.adapt` may take it; else None twice."""
+    inner = asking(frame)
+    package = "" if inner is None else owner_of(inner)
+    if package == "":
+        return None, None
+    called = [inner]
+    while (frame := asking(called[-1].f_back)) is not None and owner_of(frame) == package:
+        called.append(frame)
+    root = inner.f_globals.get("__name__", "").partition(".")[0]
+    of_python = inner.f_code.co_filename.endswith(".py") and root in sys.modules and root not in EXACT | {"scipy"}
+    return name_of(called[::-1]), root if of_python else None
 
 
 def name_of(frames):

@@ -52,6 +52,9 @@ def copied(x):
 def contiguous(x): return np.sum(np.ascontiguousarray(x[::-1]) * np.asfortranarray(x) * np.asanyarray(x) * np.require(x, requirements="C"))
 def checked(x): return np.sum(np.asarray_chkfinite(x) ** 2)
 def iterated(x): return np.sum(np.fromiter((part**2 for part in x), float)) * np.fromiter(x, float, 2)[1] + np.fromiter([1.0], float).sum()
+def joined(x):
+    column = np.c_[np.eye(2), x[:2]] @ np.r_[x[2], 0.5, x[0]]
+    return np.prod(np.r_["0,1", x[:1], x[1:]]) + np.sum(np.r_[x, 1:3, column] ** 2) + np.c_[x[:1, None], x[1], 2.0].size * np.r_.ndmin
 def filled(x): return np.sum(np.full((2, 2), x[0]) ** 2)
 def partially(x): return np.sum(as_floats(x) ** 2)
 def masked(x):
@@ -121,10 +124,17 @@ vectorized = np.vectorize(math.sin)
 """
 FUNCTIONS = [
     "by_default", "by_keywords", "checked", "complex_math", "contiguous", "converts_itself", "copied", "deep", "door", "dtypes",
-    "filled", "imported", "is_a_number", "iterated", "listed", "looped", "masked", "mathematical", "mathematical_too", "methodical",
-    "of_a_field", "of_objects", "partially", "pythonic", "through_a_closure", "typed",
+    "filled", "imported", "is_a_number", "iterated", "joined", "listed", "looped", "masked", "mathematical", "mathematical_too",
+    "methodical", "of_a_field", "of_objects", "partially", "pythonic", "through_a_closure", "typed",
 ]  # fmt: skip
 X = np.array([0.3, -0.7, 1.1])
+ROWS = {
+    "stop": lambda m, x: m.np.arange(2.0 + x),
+    "start, stop": lambda m, x: m.np.arange(x, 3.0),
+    "start, stop, step": lambda m, x: m.np.arange(x, 5.0 * x, 0.5 * x),
+    "by name": lambda m, x: m.np.arange(x, stop=5.0, step=x),
+    "of integers": lambda m, x: m.np.arange(0, 9.0 * x, dtype=int),
+}
 
 
 @pytest.fixture
@@ -270,8 +280,10 @@ class Compiled:
 def test_what_numba_compiles_is_run_as_python(code):
     exec("def powered(x, n): return math.pow(x, n)\ndef looped(x): return square(x[0]) + cubes(x[1]) + np.sum(cubes(x))", vars(code))
     code.square = Compiled(py_func=functools.partial(code.powered, n=2.0))
+    code.of_rows = rows = Compiled(signature="(n)->()", _dispatcher=Compiled(py_func=print))  # takes arrays, and one for its result
     code.cubes = Compiled(_dispatcher=Compiled(py_func=functools.partial(code.powered, n=3.0)))
     with dualad.adapt(code):
+        assert code.of_rows is rows
         np.testing.assert_allclose(ck.grad(code.looped)(X), 3 * X**2 + [2 * X[0], 3 * X[1] ** 2, 0.0])
     assert type(code.square) is type(code.cubes) is Compiled
 
@@ -284,6 +296,17 @@ def test_objects_that_answer_no_question_are_left_alone(code):
     code.missing = Missing()
     with dualad.adapt(code):
         assert ck.grad(code.door)(X)[0] == 0.6
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_numbers_in_a_row(code, row):
+    f = lambda x: np.dot(np.cos(np.arange(len(row(code, 0.3)))), row(code, x))
+    plain, slope = row(code, 0.3), differences(lambda x: f(x[0]), np.array([0.3]))[0]
+    with dualad.adapt(code):
+        np.testing.assert_array_equal(dualad.jvp(lambda x: row(code, x) + 0.0 * x, (0.3,), (1.0,))[0], plain)
+        assert row(code, 0.3).dtype == plain.dtype
+        assert dualad.derivative(f)(0.3) == pytest.approx(slope, rel=1e-7, abs=1e-9)
+        assert ck.grad(f)(0.3) == pytest.approx(slope, rel=1e-7, abs=1e-9)
 
 
 def test_order_two(code):
@@ -300,6 +323,10 @@ def test_modules_of_the_same_package_are_followed(code, monkeypatch):
     exec("import math\ndef root(x): return math.sqrt(x)", vars(inner))
     exec("from parcel.inner import root\ndef doubled(x): return 2.0 * root(x)", vars(package))
     assert dualad.derivative(dualad.adapt(package.doubled))(4.0) == 0.5
+    exec("def of(xp):\n    def made(f):\n        def inner(x): return f(x, xp)\n        return inner\n    return made", vars(inner))
+    exec("from parcel import inner\nimport numpy\nones = inner.of(numpy)(lambda n, xp: xp.ones(n))", vars(package))
+    exec("def written(x):\n    y = ones(2)\n    y[0] = x\n    return y.sum()", vars(package))
+    assert dualad.derivative(dualad.adapt(package.written))(4.0) == 1.0
     monkeypatch.setitem(sys.modules, "parcel.numpy", np)
     with dualad.adapt(package):
         assert dualad.derivative(package.doubled)(4.0) == 0.5

@@ -338,8 +338,19 @@ def test_functions_of_scipy_are_refused_with_another_spelling(name):
 def test_a_package_of_python_alone_computes_with_object_arrays(installed, differentiate):
     package = installed("installed_python", SOURCE, False)
     assert differentiate(lambda x: np.sum(package.solve(x)))(X).tolist() == [2.0] * 3
-    with pytest.raises(TypeError, match=r"^installed_python\.number asks a traced .* for float\(\)"):
+    with pytest.raises(TypeError, match=r"^installed_python\.number asks a traced .* for float\(\)") as caught:
         differentiate(lambda x: package.number(x))(X)
+    assert "let its code keep derivatives (`with dualad.adapt(installed_python):`)" in str(caught.value)
+
+
+@both
+def test_the_package_that_asks_is_told_of_inside_another_that_is_adapted(installed, differentiate):
+    inner = installed("installed_inner", "def number(x): return float(x[0])", False)
+    outer = installed("installed_outer", "from installed_inner import number\ndef twice(x): return 2 * number(x)", False)
+    with dualad.adapt(outer), pytest.raises(TypeError, match=r"^installed_outer\.twice asks a traced .*, in installed_inner\.number, "):
+        differentiate(outer.twice)(X)
+    with dualad.adapt(outer, inner):
+        np.testing.assert_array_equal(differentiate(outer.twice)(X), [2.0, 0.0, 0.0])
 
 
 def test_any_error_inside_a_package_names_the_users_line(installed):

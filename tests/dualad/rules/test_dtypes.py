@@ -10,7 +10,7 @@ from dtype_calls import chosen, tried
 from in_groups import for_each
 
 from checkpoint import grad, vjp
-from dualad import jvp
+from dualad import gradient, jvp
 from dualad.rules.calling import public_name
 from dualad.testing import check_derivatives
 
@@ -72,6 +72,17 @@ def test_dtypes_of_other_kinds_are_refused():
     for f in (lambda x: np.sum(x, dtype=object), lambda x: np.add(x, x, dtype="S3"), lambda x: np.maximum.reduce(x, dtype=object)):
         with pytest.raises(TypeError, match=r"dtype=.* has no derivative: give one of floats or complex numbers"):
             jvp(f, (A,), (A,))
+
+
+@pytest.mark.parametrize("options", [("much", object), ("much", "U4"), ("much", object, "F")])
+def test_labels_in_the_shape_of_an_array(options):
+    def f(x):
+        labels = np.full_like(x, *options)
+        labels[x > 0.0] = "more"
+        return np.sum(x**2 * (labels == "more"))
+
+    for slope in (gradient(f)(A), grad(f)(A)):
+        np.testing.assert_array_equal(slope, np.where(A > 0.0, 2.0 * A, 0.0))
 
 
 # --- dtype=, casting=, order= ---------------------------------------------------------------------------------------------------

@@ -257,6 +257,15 @@ def test_programs_call_searches_of_closures(name):
         assert slope(a) == pytest.approx(grad(by_closure)(a), rel=1e-12)
 
 
+def test_programs_call_searches_of_closures_of_installed_packages():
+    space = {"so": do}
+    exec(compile("def solved(a): return so.brentq(lambda x: x**3 - a, 0.0, 4.0)", so.__file__, "exec"), space)
+    f = space["solved"]
+    assert dualad.jit(f)(A) == f(A)
+    for made in (dualad.derivative, grad, lambda f: lambda a: dualad.jvp(f, (a,), (1.0,))[1]):
+        assert dualad.jit(made(f))(A) == pytest.approx(1 / (3 * f(A) ** 2), rel=1e-9)
+
+
 def test_rosen():
     x = np.linspace(-1.0, 2.0, 8).reshape(4, 2)
     check_calls(do.rosen, so.rosen, [((x[:, 0],), {}), ((x,), {})])
