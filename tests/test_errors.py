@@ -183,6 +183,12 @@ def test_arithmetic_with_a_list_is_explained_once(call):
     assert [note for note in caught.value.__notes__ if "list" in note] == [LIST_NOTE]
 
 
+def test_a_generator_made_of_a_traced_index_is_explained():
+    with pytest.raises(TypeError) as caught:
+        chain(dualad.jit(lambda k, x: x + np.random.default_rng(k).normal()), 1.0, steps=3)
+    assert any("pass them (inputs= of a chain" in note for note in caught.value.__notes__)
+
+
 def test_other_errors_of_lists_are_not():
     with pytest.raises(TypeError) as caught:
         grad(lambda x: len(x[0]))([1.0, 2.0])

@@ -30,6 +30,7 @@ WAYS_OUT = (
     "give the call a rule of its own (dualad.primitive), differentiate the equation that it solves (dualad.implicit), write it with NumPy "
     "functions, or pass dualad.stop_gradient(x) where no derivative is needed"
 )
+SEEDS = "draw the numbers outside of what is traced, and pass them (inputs= of a chain, one row for each step)"
 
 
 @cache
@@ -251,7 +252,8 @@ def explain(error, refusal, objects):
         notes.append(f"raised inside {name}, called {where}{'' if ours(error) else f'; if it was given traced values: {WAYS_OUT}'}")
     elif name is None and not deliberate and not ours(error) and issubclass(type(error), TypeError) and CLASSES.search(str(error)):
         where = next((place(frame, number) for frame, number, _ in steps if not owner_of(frame)), "place unknown")  # the user's
-        notes.append(f"a traced value was given to code that takes plain ones, {where}: {WAYS_OUT}")
+        ways_out = SEEDS if "SeedSequence" in str(error) else WAYS_OUT
+        notes.append(f"a traced value was given to code that takes plain ones, {where}: {ways_out}")
     if objects is not None and not deliberate and "read-only" in str(error):
         notes.append(
             f"np.asarray of a traced array ({objects}) is read-only: what is written would not reach the traced array. Write into "
