@@ -147,7 +147,7 @@ def arange(*args: Any, **kwargs: Any) -> Any:
         return numbers
     names = ("stop",) if len(args) == 1 and "stop" not in kwargs else ("start", "stop", "step")
     given = {"start": 0.0, "step": 1.0, **dict(zip(names, args, strict=False)), **kwargs}
-    exact = given["start"] + given["step"] * np.arange(numbers.size)
+    exact = (given["start"] + given["step"] * np.arange(numbers.size)).astype(numbers.dtype)
     return numbers + (exact - dispatch.primal(exact))
 
 
