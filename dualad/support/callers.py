@@ -248,11 +248,11 @@ def explain(error, refusal, objects):
         vars(cause)["explained"] = True
         raise cause.with_traceback(error.__traceback__) from None
     notes = vars(error).setdefault("__notes__", [])
+    ways_out = SEEDS if "SeedSequence" in str(error) else WAYS_OUT
     if name is not None and where not in str(error):
-        notes.append(f"raised inside {name}, called {where}{'' if ours(error) else f'; if it was given traced values: {WAYS_OUT}'}")
+        notes.append(f"raised inside {name}, called {where}{'' if ours(error) else f'; if it was given traced values: {ways_out}'}")
     elif name is None and not deliberate and not ours(error) and issubclass(type(error), TypeError) and CLASSES.search(str(error)):
         where = next((place(frame, number) for frame, number, _ in steps if not owner_of(frame)), "place unknown")  # the user's
-        ways_out = SEEDS if "SeedSequence" in str(error) else WAYS_OUT
         notes.append(f"a traced value was given to code that takes plain ones, {where}: {ways_out}")
     if objects is not None and not deliberate and "read-only" in str(error):
         notes.append(
