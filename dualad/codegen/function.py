@@ -14,7 +14,7 @@ from ..loops.forms import Buffer, Made, Node, NoLoopForm, Reduce, Scatter
 from ..loops.fuse import Nest, Part, Plan, memory_of, stored_reads
 from ..loops.inline import Expression, Pull, factors
 from ..loops.nests import below, boxes_of, cuts_of, flattens, jam, jams, lanes_of, slab_axis
-from ..support.costs import CALLED_DEPTH, LANES, SMALL_ARRAY_BYTES
+from ..support.costs import CALLED_DEPTH, LANES, LONG_FUNCTION, SMALL_ARRAY_BYTES
 from .body import LARGE, Body, around, each_row, started, table_row
 from .build import BLOCK, BLOCK_HIGH, BLOCK_LOW, PARTIAL, PARTS_OF, array, block_of, bounds, combined, in_block, literal, neutral, row_of
 from .merge import merged
@@ -208,7 +208,7 @@ class Function:
         trial = self.pull(whole)
         targets = self.targets(nest, trial, trial.own)
         cuts = cuts_of(trial, targets)
-        fast, rest = boxes_of(cuts)
+        fast, rest = self.boxes(nest, cuts)
         alone = len(fast) + len(rest) == 1
         flat = len(fast) == 1 and not rest and len(whole) > 1 and flattens(nest, trial, targets)
         axis = None if flat else slab_axis(nest, cuts)
@@ -244,6 +244,21 @@ class Function:
                     self.totals[root] = Var(f"{total.name}_", total.dtype)
                     self.statements.append(Assign((self.totals[root],), (Call(PARTS_OF[root.form.name], (total,), total.dtype),)))
                 self.statements.append((root, (BLOCK,) if nest.rows else (), self.totals[root]))
+
+    def boxes(self, nest, cuts):
+        """Return the boxes with fast loops, and the rest.
+
+        Where each element would be asked many conditions, all wide ranges have loops if that is little code (50 columns: 5.1 ms off, 0.1).
+        """
+        apart, around = boxes_of(cuts, True), boxes_of(cuts, False)
+        if max(map(len, cuts)) <= LANES or len(apart[0]) <= len(around[0]):
+            return around
+        left = LONG_FUNCTION // 2
+        for pull in map(self.pull, apart[0]):
+            left -= len(below(self.targets(nest, pull, pull.own)))
+            if left < 0:
+                return around
+        return apart
 
     def rowwise(self, nest, boxes, alone):
         """Return the bodies of fast boxes with the bounds of their loops. Those of boxes in the same rows are one."""

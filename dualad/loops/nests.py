@@ -35,16 +35,17 @@ def cuts_of(pull, targets):
     return [sorted(edges) for edges in cuts]
 
 
-def boxes_of(cuts):
-    """Return the boxes with fast loops, and the rest.
+def boxes_of(cuts, apart):
+    """Return the boxes with fast loops, and the rest. Wide ranges of an axis are boxes of their own, or else only the widest one is.
 
     If one box of a row has them, all have: its ends are computed while it is in the cache (a relaxation 9.2 ms, with conditions 14.6).
     """
-    cells = [merged_around(list(itertools.pairwise(edges))) for edges in cuts]
+    cells = [merged(list(itertools.pairwise(edges)), 2 * LANES if apart else math.inf) for edges in cuts]
     boxes = sorted(itertools.product(*cells), key=volume, reverse=True)
-    fast = [box for k, box in enumerate(boxes[:9]) if volume(box) >= (64 if k else 16)]
-    rows = {box[:-1] for box in fast if len(box) > 1}
-    fast += [box for box in boxes[len(fast) :] if box[:-1] in rows]
+    enough = 16 if apart and len(cuts) == 1 else 64
+    large = {box for k, box in enumerate(boxes if apart else boxes[:9]) if volume(box) >= (enough if k else 16)}
+    rows = {box[:-1] for box in large if len(box) > 1}
+    fast = [box for box in boxes if box in large or box[:-1] in rows]
     return fast, sorted(set(boxes).difference(fast))
 
 
@@ -127,13 +128,19 @@ def jam(axis, count, together):
 
 
 def volume(box):
-    return math.prod(high - low for low, high in box)
+    return math.prod(map(width, box))
 
 
-def merged_around(pairs):
-    """Return the largest range, and what is before and after it (a relaxation 13.6 us with all apart, 8.0; FDTD's gradient 193, 125)."""
-    low, high = max(pairs, key=lambda pair: pair[1] - pair[0])
-    return [pair for pair in ((pairs[0][0], low), (low, high), (high, pairs[-1][1])) if pair[0] < pair[1]]
+def merged(pairs, narrow):
+    """Return ranges, of which narrow ones beside each other are one, all but the widest (a relaxation 13.6 us with all apart, 8.0)."""
+    widest = max(pairs, key=width)
+    groups = itertools.groupby(pairs, lambda pair: pair if pair == widest or width(pair) >= narrow else None)
+    spans = (list(group) for _, group in groups)
+    return [(span[0][0], span[-1][1]) for span in spans]
+
+
+def width(pair):
+    return pair[1] - pair[0]
 
 
 def is_angle(expression):

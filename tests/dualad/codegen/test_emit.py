@@ -231,60 +231,6 @@ def test_large_arrays_that_are_not_read_at_the_same_time_are_one():
     assert native.emitted.nests >= 13 and len(stored) == 3, stored
 
 
-def test_slabs_share_one_loop():
-    """What is another expression at each position of an axis is computed together, not case by case."""
-
-    def f(x, y):
-        r, s = x * y, np.exp(x) + y
-        return np.stack([r - s, r + s, r * 2.0, s, -r, np.concatenate([r[1:], r[:1]])])
-
-    x, y = np.linspace(-1.0, 2.0, 50), np.linspace(0.5, 1.5, 50)
-    native = agrees(f, x, y, rtol=1e-14)
-    assert native.emitted.nests == 1 and native.source.count("= exp(") == 1
-    assert emit(plan(traced(lambda x: np.stack([x[:-1] * k for k in range(1, 6)], 1), x))).text.count("for j in range(49)") == 1
-    large = emit(plan(traced(lambda x: np.stack([x[:-1], x[1:]], axis=-1), np.zeros(9000)))).text
-    assert large.count("for ") == 1 and "[j, 0] = " in large and "[j, 1] = " in large  # neighbours in memory, however many there are
-
-
-def test_slabs_that_something_is_scattered_into():
-    """Each row of the last axis is another expression, and of some columns all rows are written once more."""
-    x = np.random.default_rng(5).standard_normal((6, 7, 4))
-    mask = np.zeros((6, 7), bool)
-    mask[2:4, 3:5] = True
-
-    def f(x):
-        kept, total, rows = x[mask, :], np.sum(x, 2), np.zeros_like(x)
-        for i in range(4):
-            rows[:, :, i] = total * (i + 1.0)
-        y = x - rows
-        y[mask, :] = kept
-        return y
-
-    np.testing.assert_allclose(jit(f)(x), f(x), rtol=1e-14)
-    np.testing.assert_allclose(grad(lambda x: np.sum(jit(f)(x) ** 2))(x), grad(lambda x: np.sum(f(x) ** 2))(x), rtol=1e-13)
-
-
-def short_rows(x, w):
-    """Reductions along each of three axes and over all, of which the last is too short for vectors, beside elements that are stored."""
-    apart = (x[None, :, :] - x[:, None, :]) * w[:, None, None]
-    angles = np.sin(apart)
-    sums = np.sum(apart, 1), np.sum(angles, (0, 2)), np.sum(apart * angles, 2), np.sum(angles), np.prod(1.0 + 0.01 * angles, (1, 2))
-    return *sums, np.max(apart, 0), np.min(np.where(apart > 0, apart, angles), 1), np.all(apart > -9, 2), apart
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
-def test_reductions_beside_a_last_axis_too_short_for_vectors(dtype):
-    """The axis before it is the innermost loop: one sum for each position of the last one, in an order that is written down."""
-    x, w = np.random.default_rng(8).uniform(-3.0, 3.0, (41, 3)).astype(dtype), np.linspace(1.0, 9.0, 41).astype(dtype)
-    native = agrees(short_rows, x, w, rtol=1e-3 if dtype == np.float32 else 1e-11)
-    assert "for j in range(41)" in native.source and "range(3)" not in native.source.split("large")[0]
-    agrees(lambda x: (np.sum(x[::-1], 0), np.sum(x, 1), np.sum(x * x)), x[:, :2] * 1j, rtol=1e-5)
-    large = np.random.default_rng(9).standard_normal((50_000, 3))
-    loss = lambda x: np.sum(np.sin(x[1:] * x[:-1]) ** 2) + np.sum(np.sum(x, 1) ** 3)
-    agrees(grad(loss), large, native=compile_llvm(traced(grad(loss), large), 2), rtol=1e-11)
-    agrees(loss, large * 1e9, native=compile_llvm(traced(loss, large), 2), rtol=1e-11)
-
-
 # --- rows ---------------------------------------------------------------------------------------------------------------------------
 
 
