@@ -180,7 +180,6 @@ def recorded(n: int) -> Callable:
 
 
 PROGRAMS: dict[str, Callable[[], Callable]] = {
-    "lattice Boltzmann": partial(simulation, "lattice"),
     "N-body": partial(simulation, "N-body"),
     "neural ODE": partial(simulation, "neural"),
     "Gray-Scott, 256 x 256": partial(gray_scott, 256),
@@ -210,7 +209,6 @@ PROGRAMS: dict[str, Callable[[], Callable]] = {
     "Newton, 60 turns": partial(newton, 60),
     "relaxation, 6 turns": partial(relaxation, 6),
     "relaxation, 12 turns": partial(relaxation, 12),
-    "40 results": partial(wide, 40),
     "100 results": partial(wide, 100),
     "Lorenz, 10^4 compiled steps": partial(lorenz, 10**4),
     "300 eager steps, n = 3": partial(eager_chain, 3),
@@ -229,8 +227,7 @@ MEASURES = {
     "CACHE_ELEMENTS": Measure((0, 1 << 15, 1 << 30), ("sum of waves, n = 1000", "sum of waves, n = 10^5", "Gray-Scott, 256 x 256")),
     "UNROLLED_ELEMENTS": Measure((0, 36, 400), ("POLLU's Jacobian", *SMALL)),
     "INLINED_TERMS": Measure((0, 9, 64), ("window of 5", "window of 9", "window of 20")),
-    "NEST_ROOTS": Measure((4, 24, 1000), ("40 results", "100 results", "lattice Boltzmann", "POLLU's Jacobian")),
-    "LANES": Measure((4, 8), (*WAVES, "neural ODE", *PRODUCTS, "N-body")),
+    "LANES": Measure((4, 8), (*WAVES, "neural ODE", *PRODUCTS, "N-body", "100 results")),
     "LIBRARY_PRODUCTS": Measure((0, 1 << 18, 1 << 40), (*PRODUCTS, *(name for name in PROGRAMS if name.startswith("einsum")))),
     "BLOCK_BYTES": Measure((1, 256 << 10, 64 << 20), ("Lorenz, 10^4 compiled steps",)),
     "PACKED_BYTES": Measure((0, 4096), ("300 eager steps, n = 3", "300 eager steps, n = 300")),

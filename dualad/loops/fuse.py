@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from ..graph.program import Program, Value
 from ..rules.names import np
-from ..support.costs import CACHE_ELEMENTS, INLINED_TERMS, LONG_FUNCTION, NEST_ROOTS, UNROLLED_ELEMENTS
+from ..support.costs import CACHE_ELEMENTS, INLINED_TERMS, LANES, LONG_FUNCTION, UNROLLED_ELEMENTS
 from .forms import (
     AffineIndex,
     Buffer,
@@ -390,7 +390,7 @@ def place(root, level, nests, home, stored, cost):
         nest = nests[at]
         if nest.kind == kind == "straight":
             break
-        together = len(nest.roots) < NEST_ROOTS and not any(map(is_product, (root, *nest.roots)))
+        together = len(nest.roots) < 2 * LANES and not any(map(is_product, (root, *nest.roots)))
         if nest.kind == kind == "loops" and nest.shape == shape and together:
             break
     else:

@@ -98,8 +98,6 @@ UNROLLED_ELEMENTS = 36
 #: a branch that are computed, so that its elements are selected in the loops around it (4096 numbers: 4 take 0.69 of the time of one
 #: program, 8 0.82, 16 as long)
 INLINED_TERMS = 9
-#: roots of a nest at most: each has registers and pointers of its own (100 results: 2.1 ms off, 1.7)
-NEST_ROOTS = 24
 
 # --- sums -----------------------------------------------------------------------------------------------------------------------------
 
@@ -109,7 +107,8 @@ NEST_ROOTS = 24
 #: four times as many (a sum of 10^5: 12.4 us with 8, 10.3), and half as many steps of the last loop but one are taken at once, a quarter of
 #: a loop around: each value that is read serves all of them (a neural ODE's gradient 64 us off, 48; a product of matrices, n = 16, 1.62 and
 #: 1.14). Vectors of so many members stand side by side, at most as many vectors (the gradient of 1000 Runge-Kutta steps of Lorenz takes
-#: 37 us a member one after the other, 6.8 with 8 side by side, 5.1 with 64)
+#: 37 us a member one after the other, 6.8 with 8 side by side, 5.1 with 64). A nest has twice as many roots at most: each has registers and
+#: pointers of its own (100 results: 2.2 ms off, 1.6)
 LANES = 8
 #: multiplications of a product that is left to the library, which takes 6 us to call (n = 16: 6.8 us there, 1.15; n = 128: 100 and 103;
 #: n = 256: 667 and 733)
