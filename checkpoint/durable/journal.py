@@ -69,7 +69,7 @@ class DurableJournal:
         self._rest: Remaining | None = None  # what was left to do
         self._compared: dict[int, str] | None = None  # digests of the rows of steps made again
         self._digest_due = 0.0
-        self._ends: list[Any] = []  # leaves of x_{N-1}, from which there is x_N, while they are not yet written
+        self._ends: list[Any] | None = None  # leaves of x_{N-1}, from which there is x_N, while they are not yet written
         self.made = 0
 
     # ------------------------------------------------------------------------------------------------ the first sweep
@@ -176,16 +176,16 @@ class DurableJournal:
 
     # ---------------------------------------------------------------------------------------------- the reverse sweep
 
-    def reverse(self, steps: int, seed: Any, token: Any, pull: Callable[[int, Any, Any], Any]) -> tuple[Remaining, Any, Any]:
-        """Skip the completed part of the reverse sweep: return what remains, the cotangent, and the working state.
-        The state is None if the actions begin with a load or x_{N-1}. ValueError if the seed, or the pull (by `token`), has changed."""
+    def reverse(self, steps: int, seed: Any, token: Any, pull: Callable[[int, Any, Any], Any]) -> tuple[Remaining, Any, list[Any]]:
+        """Skip the completed part of the reverse sweep: return what remains, the cotangent, and the working state, in a list.
+        There is none in it if the actions begin with a load or x_{N-1}. ValueError if the seed, or the pull (by `token`), has changed."""
         session, now, found, rest = self._session, self._now, self._found, self._rest
         self._found = self._rest = None
         now.seed, now.pulled, now.state = digest((seed, token), "resume: the cotangent"), "", ""
         self._kinds = LeafCodec(self._initial, self._token, seed)
         self._container = optree.tree_structure(seed, none_is_leaf=True)
         now.left = now.steps = steps
-        working = self._working.pop() if self._working else None
+        working, self._working = self._working[-1:], []
         if found is not None and rest is not None:
             if found.seed and found.seed != now.seed:
                 raise ValueError(
@@ -193,7 +193,7 @@ class DurableJournal:
                 )
             if found.left < steps:
                 if found.left:
-                    found_x = self._advanced(found.left - 1, found.left, working, found.position)
+                    found_x = self._advanced(found.left - 1, found.left, working[0] if working else None, found.position)
                     self._same(found.state, found_x, f"step {found.left - 1}", f"x_{found.left}")
                 self._same_first_pull(found, steps, seed, pull)
             self._enter("reverse", range(found.left, steps))
@@ -206,7 +206,7 @@ class DurableJournal:
         self._marks, session.point = [], 0
         self._cotangent = seed
         actions = self._numbered(self._schedule.reverse(steps, self._saved), 0)
-        return Remaining(actions, session.indices(), steps - 1, steps), seed, None
+        return Remaining(actions, session.indices(), steps - 1, steps), seed, []
 
     def noting(self, pull: Callable[[int, Any, Any], Any]) -> Callable[[int, Any, Any], Any]:
         """The same pull; now and then there is a durable point behind it."""
@@ -254,7 +254,7 @@ class DurableJournal:
         if (begun and now.left and not now.state) or not session.ready():
             return
         leaves = [leaf for x in working for leaf in self._leaves(position or 0, copy_state(x))]
-        if now.sweep == "reverse" and self._ends:
+        if now.sweep == "reverse":
             self._note_ends()
         now.point, now.position = session.point, position
         if begun:
@@ -301,8 +301,9 @@ class DurableJournal:
         return self._again(steps - 1, last), last
 
     def _note_ends(self) -> None:
-        self._session.note(self._now.steps or 0, self._ends)
-        self._ends = []
+        if self._ends is not None:
+            self._session.note(self._now.steps or 0, self._ends)
+            self._ends = None
 
     def _enter(self, sweep: str, done: range) -> None:
         """Hand over the rows of the steps that are done."""

@@ -208,9 +208,7 @@ class Player:
             saved, left = session.indices(), steps
             actions = self._schedule.reverse(steps, saved)
         else:
-            (actions, saved, at, left), g, x = self._journal.reverse(steps, g, token, pull)
-            working += [] if x is None else [x]
-            del x
+            (actions, saved, at, left), g, working = self._journal.reverse(steps, g, token, pull)
             pull = self._journal.noting(pull)
         if saved:
             session.prefetch(saved[-1])

@@ -12,6 +12,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+import optree
 import pytest
 from calls import Counted, Interrupted, bits
 from hypothesis import given, settings
@@ -117,6 +118,35 @@ def test_only_what_was_lost_is_repeated(tmp_path_factory, schedule, length, data
     clean.run(schedule=schedule, **options)
     end = data.draw(st.integers(0, len(clean.made) - 1))
     interrupted_everywhere(schedule, end, tmp_path_factory.mktemp("at") / "folder", **options)
+
+
+@pytest.mark.parametrize("length", ["known", "until"])
+@pytest.mark.parametrize("state", [(), None, GRID, (GRID, GRID)], ids=["nothing", "none", "one", "two"])
+def test_states_of_any_number_of_leaves(folder, state, length):
+    """The working states of a point are told apart by the number of their leaves."""
+    end = {"until": lambda k, x: k == 4} if length == "until" else {"steps": 4}
+
+    def run(calls, **options):
+        def step(k, x):
+            calls.count(("step", k))
+            return optree.tree_map(np.sin, x)
+
+        def pull(k, x, g):
+            calls.count(("pull", k))
+            return optree.tree_map(lambda x, g: np.cos(x) * g, x, g)
+
+        return bits_of(reverse(step, pull, state, state, schedule=Online(2), **end, **options))
+
+    clean = Calls()
+    expected = run(clean)
+    for moment in range(len(clean.made)):
+        first, second = Calls(moment), Calls()
+        storage = Disk(folder, resume=True, every=0)
+        with pytest.raises(Interrupted):
+            run(first, storage=storage)
+        assert run(second, storage=storage) == expected
+        rest = clean.made[moment:]
+        assert second.made[len(second.made) - len(rest) :] == rest
 
 
 @settings(max_examples=8)
