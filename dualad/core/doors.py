@@ -114,12 +114,14 @@ def maker(numpys: Callable[..., Any]) -> Callable[..., Any]:
     def made(*args: Any, **kwargs: Any) -> Any:
         if not LIVE:
             return numpys(*args, **kwargs)
-        x = as_buffer(numpys(*args, **kwargs))
+        x = numpys(*args, **kwargs)
+        x = as_buffer(np.copy(x) if reshaped and type(x) is np.ndarray else x)
         if empty and type(x) is Buffer:
             x.fill(0)  # what was in memory before is no constant
         return x
 
     empty = numpys.__name__.startswith("empty")
+    reshaped = numpys in (np.kron, np.linspace, np.tile)  # they return a view of the array that they make
     return made
 
 

@@ -148,6 +148,22 @@ def full_ones(x):
 
 PLAIN = np.ones(2)
 
+def however_made(x):
+    R, S = [1.0, 2.0], [3.0, 4.0]
+    made = [
+        np.arange(2.0), np.linspace(0.0, 1.0, 3), np.logspace(0.0, 1.0, 3), np.full(2, 7.0), np.array(R), np.copy(PLAIN), np.asarray(R),
+        np.empty(2), np.empty_like(PLAIN), np.ones(2), np.ones_like(PLAIN), np.zeros(2), np.zeros_like(PLAIN), np.eye(2), np.identity(2),
+        np.tri(2), np.tril(SQUARE), np.triu(SQUARE), np.diag(PLAIN), np.diagflat(PLAIN), np.asanyarray(R), np.require(R),
+        np.asarray_chkfinite(R), np.ascontiguousarray(R), np.asfortranarray(R), np.concatenate([R, S]), np.stack([R, S]), np.hstack([R, S]),
+        np.vstack([R, S]), np.dstack([R, S]), np.column_stack([R, S]), np.repeat(R, 2), np.tile(R, 2), np.dot(SQUARE, PLAIN),
+        np.inner(SQUARE, PLAIN), np.outer(PLAIN, PLAIN), np.kron(PLAIN, PLAIN),
+    ]
+    for k, a in enumerate(made):
+        a[...] = x[k % 3] + k
+    return sum(np.sum(a**2) for a in made)
+
+SQUARE = np.ones((2, 2))
+
 def stays_plain(x):
     a = np.zeros(3)
     a[1] = 2.0
