@@ -74,6 +74,15 @@ MADE = {
     "blocks": lambda sparse, x: sparse.bmat([[sparse.eye(2), None], [None, sparse.csr_matrix(DENSE[:2, :2])]]) @ x,
     "side by side": lambda sparse, x: sparse.hstack([sparse.coo_array(DENSE[:, :1]), sparse.csr_array(DENSE[:, 1:])]) @ x,
     "tensor product": lambda sparse, x: sparse.kron(sparse.eye_array(2), sparse.dia_array(DENSE[:2, :2])) @ x,
+    "diagonal arrays": lambda sparse, x: (
+        sparse.block_diag([sparse.diags_array([[1.0, 2.0]], offsets=[1], shape=(2, 3)), DENSE[:2, :1]]) @ x
+    ),
+    "below one another": lambda sparse, x: sparse.vstack([sparse.identity(4), sparse.csr_array(DENSE)]).tolil() @ x,
+    "array of blocks": lambda sparse, x: (
+        sparse.block_array([[None, sparse.csc_array(DENSE[:3, :2])], [sparse.csr_array(DENSE[:2, :2]), None]]) @ x
+    ),
+    "triangles": lambda sparse, x: sparse.tril(sparse.csr_array(DENSE)) @ x - sparse.triu(sparse.csr_array(DENSE)) @ x,
+    "sum of Kronecker": lambda sparse, x: sparse.kronsum(DENSE[:2, :2], DENSE[2:, 2:]) @ x,
     "sums and products": lambda sparse, x: (sparse.csr_array(DENSE) @ sparse.coo_array(DENSE) + sparse.bsr_array(DENSE)).T @ x,
 }
 
