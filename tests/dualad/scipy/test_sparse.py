@@ -83,7 +83,9 @@ MADE = {
     ),
     "triangles": lambda sparse, x: sparse.tril(sparse.csr_array(DENSE)) @ x - sparse.triu(sparse.csr_array(DENSE)) @ x,
     "sum of Kronecker": lambda sparse, x: sparse.kronsum(DENSE[:2, :2], DENSE[2:, 2:]) @ x,
-    "sums and products": lambda sparse, x: (sparse.csr_array(DENSE) @ sparse.coo_array(DENSE) + sparse.bsr_array(DENSE)).T @ x,
+    "sums and products": lambda sparse, x: (
+        (sparse.csr_array(DENSE) @ sparse.coo_array(DENSE) + sparse.bsr_array(DENSE)).T @ (sparse.dok_array(DENSE) @ x)
+    ),
 }
 
 
