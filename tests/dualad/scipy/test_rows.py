@@ -14,6 +14,7 @@ from scipy_calls import check_call, check_refused
 
 import dualad
 from checkpoint import grad, vjp
+from dualad.rules import ROWS as ROWS_OF_ALL
 from dualad.testing import check_derivatives
 
 pytest.importorskip("scipy")
@@ -381,6 +382,21 @@ def test_ufuncs_take_lists_of_traced_numbers():
     for words in ("not supported", "unexpected keyword"):
         with pytest.raises(TypeError, match=words):
             grad(lambda x, words=words: special.expit([x[0], "a"]) if "not" in words else special.expit(x, nope=1))(X)
+
+
+def test_defaults_of_bodies_are_scipys():
+    """Derivatives often do not show them, values of eager code never: those are SciPy's own."""
+    checked = 0
+    for name in ("fft", "fftpack", "integrate", "interpolate", "linalg", "ndimage", "signal", "special", "stats"):
+        import_module(f"dualad.rules.scipy.{name}")
+    for row in ROWS_OF_ALL.values():
+        closure = inspect.getclosurevars(row.body).nonlocals if inspect.isfunction(getattr(row, "body", None)) else {}
+        for name, parameter in closure["known"].parameters.items() if {"known", "scipys"} <= closure.keys() else ():
+            scipys = closure["scipys"].parameters.get(name, parameter).default
+            if scipys is not inspect.Parameter.empty and not isinstance(scipys, str):
+                assert parameter.default == scipys, f"{closure['name']}: {name}"
+                checked += 1
+    assert checked > 300
 
 
 def test_names_are_scipys():
