@@ -328,8 +328,8 @@ def given_back(result: Any, out: Any) -> Any:
 
 # --- methods ------------------------------------------------------------------------------------------------------------------------
 
-#: methods and attributes whose result shows the same memory, if it can
-SHOWING = ("T", "mT", "real", "imag", "diagonal", "ravel", "reshape", "squeeze", "swapaxes", "transpose")
+#: methods and attributes whose result shows the same memory, or a copy of it where it cannot
+SHOWING = ("real", "imag", "ravel", "reshape")
 WRITING = ("fill", "partition", "put", "sort")
 READING = (
     "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "byteswap", "choose", "clip", "compress", "conj", "conjugate",
@@ -348,7 +348,7 @@ def reading(name: str) -> Callable:
             return numpys(self, *args, **kwargs)
         if name in ("conj", "conjugate") and self.dtype.kind == "f" and not (args or kwargs):
             return self  # as NumPy's
-        if (fn := getattr(np, name, None)) is not None and name not in ("astype", "copy"):
+        if (fn := getattr(np, name, None)) is not None and name not in ("astype", "compress", "copy"):
             return fn(self, *args, **kwargs)
         return getattr(value_of(self), name)(*lift(args), **lift(kwargs))
 

@@ -7,12 +7,13 @@ import sys
 from types import ModuleType
 
 import numpy as np
+import optree
 import pytest
 from central import differences
 
 import checkpoint as ck
 import dualad
-from dualad.core.buffers import Buffer
+from dualad.core.buffers import Buffer, as_buffer
 from dualad.core.levels import LIVE
 from dualad.rules.calling import places_of
 
@@ -382,3 +383,42 @@ def test_what_is_written_into_may_be_named(code):
         else:  # NumPy before 2.4 does not say what the names mean
             with pytest.raises(TypeError, match=r"numpy\.copyto: give the array that is written into by its place"):
                 ck.grad(named)(X)
+
+
+#: what is asked of an array, and of one number, whose memory no longer holds what was written into them
+READ = """
+a.argmax() a.argmin(axis=1) a.argpartition(1) a.argsort() a[0].searchsorted(0.5) a.choose([a,a]) a.clip(0.2,0.9) a.compress([False,True])
+a.conj() a.conjugate() a.copy() a.cumprod() a.cumsum(0) a.dot(a) a.flatten() a.item(2) a.max() a.mean() a.min() a.nonzero() a.prod()
+a.repeat(2) a.round(1) a.std() a.sum() a.take([1]) a.tolist() a.trace() a.var() a.all() a.any() a.astype(complex) a.T.ravel()
+a.T.reshape(-1) a.T a.mT a.diagonal() a[:1].squeeze() a.swapaxes(0,1) a.transpose() a.real a.imag
+a.tobytes() a.dump(None) a.dumps() a.tofile(None) a.byteswap() a.getfield(float) a.data a.ctypes
+bool(one) float(one) complex(one) int(one) range(one) (0.3)in(a) copy.copy(a) copy.deepcopy(a) f"{one}"
+"""
+WRITTEN = ("a.put([1], [5.0])", "a.partition(0)", "a.sort(0)", "a.fill(2.0)")
+SQUARE = np.array([[0.3, -0.7], [0.0, 0.4]])
+
+
+def holding(x):
+    a = as_buffer(np.zeros(np.shape(x)))
+    a[...] = x
+    return a
+
+
+@pytest.mark.parametrize("expression", READ.split())
+def test_methods_read_what_was_written(expression):
+    ask = eval(f"lambda a, one: {expression}", {"copy": copy})
+
+    def outcome(f):
+        try:
+            return [np.asarray(leaf).tobytes() for leaf in optree.tree_leaves(dualad.jvp(f, (SQUARE,), (np.cos(SQUARE),)))]
+        except (TypeError, ValueError, AttributeError) as error:
+            return type(error)
+
+    assert outcome(lambda x: ask(holding(x), holding(x[0, 0]))) == outcome(lambda x: ask(x, x[0, 0]))
+
+
+@pytest.mark.parametrize("expression", WRITTEN)
+def test_methods_write_over_what_was_written(expression):
+    write = eval(f"lambda a: {expression} or a")
+    value = dualad.jvp(lambda x: write(holding(x)), (SQUARE,), (SQUARE,))[0]
+    np.testing.assert_array_equal(value, write(SQUARE.copy()))
