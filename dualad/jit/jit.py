@@ -25,7 +25,7 @@ from ..support.callers import trim
 from ..support.costs import KEPT_VARIANTS
 from ..support.forks import lock_of
 from ..support.hints import Rest, Result
-from .arguments import Call
+from .arguments import Call, names_keywords
 from .compiled import BACKENDS, without_llvm
 from .guards import MISS, guard_of
 from .members import Mapped
@@ -152,7 +152,7 @@ def jit(
         several(static_argnames, str, "static_argnames", "names"),
     )
     for name in names:
-        if not takes(f, name):
+        if name not in signature(f).parameters and not names_keywords(f):
             raise ValueError(f"jit: static_argnames names {name!r}, which is no parameter of {getattr(f, '__name__', f)}")
     return Jit(f, numbers, names, backend, cache_size, threads, verify, paths)
 
@@ -163,12 +163,6 @@ def several(given, kind, argument, what):
     if not all(isinstance(value, kind) and type(value) is not bool for value in values):
         raise TypeError(f"jit: {argument} is {given!r}: give {what} of arguments, one or several")
     return values
-
-
-def takes(f, name):
-    """Return whether a function has a parameter of this name, as far as is known."""
-    parameters = signature(f).parameters
-    return not parameters or name in parameters or any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
 
 
 class Jit(Wrapper, Mapped, Generic[Rest, Result]):

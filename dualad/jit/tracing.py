@@ -90,11 +90,6 @@ class Entry:
         return self.structures[k], outs[start : start + self.structures[k].num_leaves]
 
 
-def default_backend():
-    """Return the backend that is used where none is named."""
-    return "llvm" if "llvm" in BACKENDS else "numpy"
-
-
 def trace(jitted, call, examples=None, known=None):
     """Trace a function twice, or once more in another second, compare, and return the entry.
 
@@ -115,7 +110,7 @@ def traced_twice(jitted, call, examples, known, below):
     """Do what `trace` does, where `Below` stands for what verbs differentiate, or may (None), or nothing does (False)."""
     started = perf_counter()
     jitted.began = jitted.began or started
-    backend = jitted.backend or default_backend()
+    backend = jitted.backend or ("llvm" if "llvm" in BACKENDS else "numpy")
     read = jitted.f, (*call.fixed.values(), *(slot for slot in call.slots if slot is not Value))
     watch, integers = Watch(*read), {} if known is None else known.integers
     once = partial(traced, jitted.f, call, examples, integers, below)

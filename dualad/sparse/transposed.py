@@ -41,8 +41,7 @@ class Transposed:
             raise TypeError(f"{self.where}: {str(error).removeprefix('jit: ')}. {self.instead}") from error
         if entry.tests:
             raise TypeError(f"{self.where}: {where_in(entry.tests[0].line)}a branch on a value. {self.instead}")
-        moving = {i: arg for i, arg in enumerate(args) if i not in call.fixed} | {k: v for k, v in kwargs.items() if k not in call.fixed}
-        named: Any = {key: optree.tree_map(lambda leaf: key in positions, part) for key, part in moving.items()}
+        named: Any = {key: optree.tree_map(lambda leaf: key in positions, part) for key, part in call.moving.items()}
         marks = optree.tree_leaves(named)
         wanted = tuple(mark for mark, slot in zip(marks, call.slots, strict=True) if slot is Value)
         return entry, call.leaves, wanted, structure, single
