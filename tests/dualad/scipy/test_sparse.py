@@ -82,7 +82,7 @@ MADE = {
         sparse.block_array([[None, sparse.csc_array(DENSE[:3, :2])], [sparse.csr_array(DENSE[:2, :2]), None]]) @ x
     ),
     "triangles": lambda sparse, x: sparse.tril(sparse.csr_array(DENSE)) @ x - sparse.triu(sparse.csr_array(DENSE)) @ x,
-    "sum of Kronecker": lambda sparse, x: sparse.kronsum(DENSE[:2, :2], DENSE[2:, 2:]) @ x,
+    "sum of Kronecker": lambda sparse, x: sparse.kronsum(sparse.coo_array(DENSE[:2, :2]), DENSE[2:, 2:]) @ x,
     "sums and products": lambda sparse, x: (
         (sparse.csr_array(DENSE) @ sparse.coo_array(DENSE) + sparse.bsr_array(DENSE)).T @ (sparse.dok_array(DENSE) @ x)
     ),
