@@ -390,7 +390,7 @@ def place(root, level, nests, home, stored, cost):
         nest = nests[at]
         if nest.kind == kind == "straight":
             break
-        together = len(nest.roots) < 2 * LANES and not any(map(is_product, (root, *nest.roots)))
+        together = len(nest.roots) < 3 * LANES and not any(map(is_product, (root, *nest.roots)))
         if nest.kind == kind == "loops" and nest.shape == shape and together:
             break
     else:

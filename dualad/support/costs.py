@@ -107,8 +107,8 @@ INLINED_TERMS = 9
 #: four times as many (a sum of 10^5: 12.4 us with 8, 10.3), and half as many steps of the last loop but one are taken at once, a quarter of
 #: a loop around: each value that is read serves all of them (a neural ODE's gradient 64 us off, 48; a product of matrices, n = 16, 1.62 and
 #: 1.14). Vectors of so many members stand side by side, at most as many vectors (the gradient of 1000 Runge-Kutta steps of Lorenz takes
-#: 37 us a member one after the other, 6.8 with 8 side by side, 5.1 with 64). A nest has twice as many roots at most: each has registers and
-#: pointers of its own (100 results: 2.2 ms off, 1.6)
+#: 37 us a member one after the other, 6.8 with 8 side by side, 5.1 with 64). A nest has three times as many roots at most: each has
+#: registers and pointers of its own (100 results: 2.2 ms off, 1.7; lattice Boltzmann's gradients 87 ms, with twice as many 99)
 LANES = 8
 #: multiplications of a product that is left to the library, which takes 6 us to call (n = 16: 6.8 us there, 1.15; n = 128: 100 and 103;
 #: n = 256: 667 and 733)
