@@ -99,18 +99,19 @@ BY_SHAPE: dict[tuple[str, str], Callable] = {
     ("weibull_min", "c"): lambda z, c: np.exp(-(z**c)) * z**c * np.log(z),
 }
 
-#: shapes, log mass, distribution function of whole numbers and its complement
-DISCRETE: dict[str, tuple[str, Callable, Callable, Callable]] = {
+#: shapes, log mass, distribution function of whole numbers and its complement, the largest number that is possible
+DISCRETE: dict[str, tuple[str, Callable, Callable, Callable, Callable]] = {
     "poisson": ("mu", lambda k, mu: sp.xlogy(k, mu) - mu - sp.gammaln(k + 1.0), lambda k, mu: sp.gammaincc(k + 1.0, mu),
-                lambda k, mu: sp.gammainc(k + 1.0, mu)),
+                lambda k, mu: sp.gammainc(k + 1.0, mu), lambda mu: np.inf),
     "binom": ("n p", lambda k, n, p: -sp.betaln(n - k + 1.0, k + 1.0) - np.log(n + 1.0) + sp.xlogy(k, p) + sp.xlog1py(n - k, -p),
-              lambda k, n, p: sp.betainc(n - k, k + 1.0, 1.0 - p), lambda k, n, p: sp.betainc(k + 1.0, n - k, p)),
+              lambda k, n, p: sp.betainc(n - k, k + 1.0, 1.0 - p), lambda k, n, p: sp.betainc(k + 1.0, n - k, p),
+              lambda n, p: n),
     "nbinom": ("n p", lambda k, n, p: sp.gammaln(n + k) - sp.gammaln(k + 1.0) - sp.gammaln(n) + sp.xlogy(n, p) + sp.xlog1py(k, -p),
-               lambda k, n, p: sp.betainc(n, k + 1.0, p), lambda k, n, p: sp.betainc(k + 1.0, n, 1.0 - p)),
-    "bernoulli": ("p", lambda k, p: sp.xlogy(k, p) + sp.xlog1py(1.0 - k, -p), lambda k, p: 1.0 - p, lambda k, p: p),
+               lambda k, n, p: sp.betainc(n, k + 1.0, p), lambda k, n, p: sp.betainc(k + 1.0, n, 1.0 - p),
+               lambda n, p: np.inf),
+    "bernoulli": ("p", lambda k, p: sp.xlogy(k, p) + sp.xlog1py(1.0 - k, -p), lambda k, p: 1.0 - p, lambda k, p: p,
+                  lambda p: 1.0),
 }
-#: the largest whole number of a distribution, by its shapes
-HIGHEST: dict[str, Callable] = {"binom": lambda n, p: n, "bernoulli": lambda p: 1.0}
 # fmt: on
 
 
@@ -255,8 +256,8 @@ def continuous(distribution: str) -> SimpleNamespace:
 
 def discrete(distribution: str) -> SimpleNamespace:
     """Return the masses and distribution functions of a discrete distribution, with derivatives by its parameters."""
-    shapes, log_mass, below, above = DISCRETE[distribution]
-    names, highest = shapes.split(), HIGHEST.get(distribution, lambda *given: np.inf)
+    shapes, log_mass, below, above, highest = DISCRETE[distribution]
+    names = shapes.split()
     quantile = named(lambda *args: getattr(stats, distribution).ppf(*args), f"scipy.stats.{distribution}.ppf")
     constant(quantile)
 
