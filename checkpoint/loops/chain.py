@@ -295,16 +295,19 @@ def as_step(step: Any) -> tuple[Callable[..., Any], int | None, Any]:
     if isinstance(step, list | tuple):
         layers = tuple(step)
         for layer in layers:
-            check_function(layer, "chain", "a layer of step")
-            if isinstance(layer, np.ufunc):
-                check_call(layer, "step(k, state)", "chain")
+            check_step(layer, "a layer of step")
         if layers and all(layer is layers[0] for layer in layers):
             return layers[0], len(layers), layers[0]
         return (lambda k, *args: layers[k](k, *args)), len(layers), layers
-    check_function(step, "chain")
+    check_step(step, "the first argument")
+    return step, None, step
+
+
+def check_step(step: Any, argument: str) -> None:
+    """Raise unless a step is a function. Of ufuncs alone the call is checked before it is made: they would write into the state."""
+    check_function(step, "chain", argument)
     if isinstance(step, np.ufunc):
         check_call(step, "step(k, state)", "chain")
-    return step, None, step
 
 
 def known_length(steps: Any, layers: int | None, inputs: Any, until: Any) -> int | None:
