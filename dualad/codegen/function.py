@@ -250,15 +250,18 @@ class Function:
 
         Where each element would be asked many conditions, all wide ranges have loops if that is little code (50 columns: 5.1 ms off, 0.1).
         """
-        apart, around = boxes_of(cuts, True), boxes_of(cuts, False)
-        if max(map(len, cuts)) <= LANES or len(apart[0]) <= len(around[0]):
-            return around
+        widest = boxes_of(cuts, False)
+        if max(map(len, cuts)) <= LANES:
+            return widest
+        wide = boxes_of(cuts, True)
+        if len(wide[0]) <= len(widest[0]):
+            return widest
         left = LONG_FUNCTION // 2
-        for pull in map(self.pull, apart[0]):
+        for pull in map(self.pull, wide[0]):
             left -= len(below(self.targets(nest, pull, pull.own)))
             if left < 0:
-                return around
-        return apart
+                return widest
+        return wide
 
     def rowwise(self, nest, boxes, alone):
         """Return the bodies of fast boxes with the bounds of their loops. Those of boxes in the same rows are one."""
