@@ -28,7 +28,7 @@ EXCEPTIONS = {
     ("checkpoint/report/draw.py", "DRAWN_STEPS"): "a refusal: the width of a terminal",
     ("checkpoint/report/plot.py", "COUNTED_STEPS"): "how fine a drawn curve is",
     ("checkpoint/report/plot.py", "PLOTTED_STEPS"): "a refusal: the width of a picture",
-    ("checkpoint/schedules/history.py", "WIDTH"): "how fine a picture is",
+    ("checkpoint/report/plot.py", "WIDTH"): "how fine a picture is",
     ("checkpoint/storage/codec.py", "FORMAT"): "the format's version",
     ("checkpoint/storage/memory.py", "INTEGERS"): "the format's integers",
     ("dualad/codegen/trusted.py", "MOST_LINKS"): "the platform's limit (ELOOP)",

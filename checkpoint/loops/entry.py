@@ -145,7 +145,7 @@ class ChainEntry(Entry):
     def durable_options(self, tape: Tape, token: Any, block: int | None = None, until: Any = None) -> dict[str, Any]:
         """Return the options of a sweep that another process may go on with; `token` is what else says that it is the same call."""
         from ..durable.identity import function_digest
-        from ..durable.points import Named, named
+        from ..durable.journal import Named, named
 
         if getattr(tape, "pulled_in_lanes", False):
             raise TypeError(

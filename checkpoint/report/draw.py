@@ -2,11 +2,10 @@
 
 from ..schedules import Schedule
 from ..schedules.actions import Advance, Load, Record, Reverse
-from ..schedules.history import LINES, History
 from ..schedules.machine import Cursor, executed
 from ..schedules.schedule import check_schedule
 from ..support.checks import whole_number
-from .plot import PLOTTED_STEPS
+from .plot import LINES, PLOTTED_STEPS, History
 
 __all__ = ["Drawing", "draw"]
 

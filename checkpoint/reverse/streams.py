@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Any, Unpack, overload
+from typing import Any
 
 import numpy as np
 
 from dualad.forward.seeding import shape_of
 from dualad.support.callers import trimmed
 from dualad.support.forks import cached_property
-from dualad.support.hints import Chunk, StreamOptions
+from dualad.support.hints import Chunk, typed_as
 from dualad.verbs.columns import Columns, streamed
+from dualad.verbs.columns import jacobian_columns as forward_columns
 
 from .recording import Recording, dtype_by, size_of
 
@@ -22,12 +23,7 @@ __all__ = ["jacobian_columns", "jacobian_rows"]
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 
-@overload
-def jacobian_rows(
-    f: Callable[[Any], Any], x: Any, chunk: Chunk = None, *, out: None = None, **options: Unpack[StreamOptions]
-) -> Iterator[tuple[int, Any]]: ...
-@overload
-def jacobian_rows(f: Callable[[Any], Any], x: Any, chunk: Chunk = None, *, out: Any, **options: Unpack[StreamOptions]) -> Any: ...
+@typed_as(forward_columns)
 @trimmed
 def jacobian_rows(
     f: Callable[[Any], Any],
@@ -80,12 +76,7 @@ def jacobian_rows(
     return streamed(Rows(f, x, chunk, memory, executor, holomorphic, nan_safe), out, progress)
 
 
-@overload
-def jacobian_columns(
-    f: Callable[[Any], Any], x: Any, chunk: Chunk = None, *, out: None = None, **options: Unpack[StreamOptions]
-) -> Iterator[tuple[int, Any]]: ...
-@overload
-def jacobian_columns(f: Callable[[Any], Any], x: Any, chunk: Chunk = None, *, out: Any, **options: Unpack[StreamOptions]) -> Any: ...
+@typed_as(forward_columns)
 @trimmed
 def jacobian_columns(
     f: Callable[[Any], Any],

@@ -31,14 +31,14 @@ from dualad.support.hints import (
     Decorator,
     Element,
     Flags,
-    HessianFlags,
-    HessianOptions,
     Jacobian,
     JacobianOptions,
     Rest,
     Result,
     X,
+    typed_as,
 )
+from dualad.verbs.hessian import hessian as forward_hessian
 from dualad.verbs.hessian import sparse_hessian
 from dualad.verbs.jacobian import jacobian as forward_jacobian
 from dualad.verbs.jacobian import jacobian_for, refuse_verify
@@ -296,30 +296,7 @@ def hvp(f: Callable[[Any], Any], x: Any, v: Any, *, nan_safe: bool = False, has_
     return tuple(pushed) if has_aux else pushed[0]
 
 
-@overload
-def hessian(f: None = None, argnums: Argnums = 0, chunk: Chunk = None, **options: Unpack[HessianOptions]) -> Decorator: ...
-@overload
-def hessian(
-    f: Callable[Concatenate[NDArray[Element], Rest], Any],
-    argnums: Literal[0] = 0,
-    chunk: Chunk = None,
-    *,
-    sparsity: None = None,
-    has_aux: Literal[False] = False,
-    **flags: Unpack[HessianFlags],
-) -> Callable[Concatenate[NDArray[Element], Rest], NDArray[Element]]: ...
-@overload
-def hessian(
-    f: Callable[Concatenate[NDArray[Element], Rest], tuple[Any, Aux]],
-    argnums: Literal[0] = 0,
-    chunk: Chunk = None,
-    *,
-    sparsity: None = None,
-    has_aux: Literal[True],
-    **flags: Unpack[HessianFlags],
-) -> Callable[Concatenate[NDArray[Element], Rest], tuple[NDArray[Element], Aux]]: ...
-@overload
-def hessian(f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, **options: Unpack[HessianOptions]) -> Any: ...
+@typed_as(forward_hessian)
 @curried
 def hessian(
     f: Callable[..., Any],

@@ -68,7 +68,7 @@ class Player:
         self._step, self._steps, self._schedule, self.stats = step, steps, schedule, stats
         self._until, self._max_steps, self._progress = until, max_steps, progress
         self._check = ReplayCheck() if check else None
-        self._again = step if self._check is None else self._check.replay(step)  # it computes a state again that cannot be read back, too
+        self._again = step if self._check is None else self._check.again(step)  # it computes a state again that cannot be read back, too
         self._bar: Bar | None = None  # of the phase that is under way
         on_disk = schedule.on_disk(steps)
         self._session = session = (tiers(storage, on_disk) if on_disk else storage).open()
@@ -214,7 +214,7 @@ class Player:
             session.prefetch(saved[-1])
         del saved  # of many small states such a list is as large as they are
         if self._check is not None:
-            pull = self._check.pull(pull)
+            pull = self._check.again(pull)
         if self._recorder is not None:
             self._record = self._recorder
             pull = self._using_records(pull)
@@ -427,26 +427,29 @@ class ReplayCheck:
     def __init__(self) -> None:
         self._seen = array("I")  # x_0, x_1, ...
 
-    def first(self, step: Callable[[int, Any], Any]) -> Callable[[int, Any], Any]:
+    def first(self, step: Step) -> Step:
         """A step of the first sweep."""
-        seen = self._seen
 
         def noted(k: int, x: Any) -> Any:
             if not k:
-                seen[:] = array("I", [checksum(x)])
+                self._seen = array("I", [checksum(x)])
             y = step(k, x)
-            seen.append(checksum(y))
+            self._seen.append(checksum(y))
             return y
 
         return noted
 
-    def replay(self, step: Callable[[int, Any], Any]) -> Callable[[int, Any], Any]:
-        """The same step on a replay: it raises where the result is another one."""
+    def again(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The same step on a replay, or a pull: it raises where the state that it is handed, or that a step gives, is another one."""
 
-        def checked(k: int, x: Any) -> Any:
-            self._same(k, x)
-            y = step(k, x)
-            if checksum(y) != self._seen[k + 1]:
+        def checked(k: int, x: Any, *cotangent: Any) -> Any:
+            if checksum(x) != self._seen[k]:
+                raise RuntimeError(
+                    f"sweep: the storage returned another x_{k} than was saved; check=True needs a lossless storage and a copy= that "
+                    "copies all"
+                )
+            y = function(k, x, *cotangent)
+            if not cotangent and checksum(y) != self._seen[k + 1]:
                 raise RuntimeError(
                     f"sweep: step {k} is not reproducible: running it again from the same state gave another x_{k + 1}. "
                     "Random numbers, clocks and counters must depend on k only"
@@ -454,18 +457,3 @@ class ReplayCheck:
             return y
 
         return checked
-
-    def pull(self, pull: Callable[[int, Any, Any], Any]) -> Callable[[int, Any, Any], Any]:
-        """A pull: it raises where the state that it is handed is not that of the first sweep."""
-
-        def checked(k: int, x: Any, g: Any) -> Any:
-            self._same(k, x)
-            return pull(k, x, g)
-
-        return checked
-
-    def _same(self, k: int, x: Any) -> None:
-        if checksum(x) != self._seen[k]:
-            raise RuntimeError(
-                f"sweep: the storage returned another x_{k} than was saved; check=True needs a lossless storage and a copy= that copies all"
-            )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Argnums", "Array", "Aux", "Chunk", "Decorator", "Element", "Flags", "ForwardFlags", "ForwardOptions", "HessianFlags", "HessianOptions",
-    "Jacobian", "JacobianOptions", "Number", "Rest", "Result", "StreamOptions", "ValueAndJacobian", "X",
+    "Jacobian", "JacobianOptions", "Number", "Rest", "Result", "StreamOptions", "ValueAndJacobian", "X", "typed_as",
 ]  # fmt: skip
 
 Rest = ParamSpec("Rest")  # further arguments of f, which are passed through
@@ -30,6 +30,12 @@ Number: TypeAlias = float | np.floating[Any]
 Argnums: TypeAlias = int | tuple[int, ...]
 Chunk: TypeAlias = int | None
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]  # of a verb that is given options only
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+def typed_as(verb: Verb) -> Callable[[Callable[..., Any]], Verb]:
+    """Return a decorator for a verb with the arguments and types of another one."""
+    return lambda other: other  # type: ignore[return-value]
 
 
 class HessianFlags(TypedDict, total=False):

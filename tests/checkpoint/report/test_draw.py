@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 import pytest
 
 from checkpoint.report.draw import draw
+from checkpoint.report.plot import History
 from checkpoint.schedules import CTZ, Mixed, Online, Periodic, Revolve, StoreAll
-from checkpoint.schedules.history import History
 
 SIXTEEN = """\
 CTZ(refill='bisect'), 16 steps: 32 advances, at most 5 states saved
