@@ -30,8 +30,8 @@ from typing import Any
 
 import numpy as np
 
-from dualad.jit.impure import ELSEWHERE
 from dualad.jit.watch import WHEN_MADE, getattr_static, installed, mentioned, named_by
+from dualad.support.callers import owner
 from dualad.support.costs import ONE_BY_ONE
 
 from ..storage.digests import compiled, hashed, summed
@@ -189,7 +189,7 @@ class Reads:
     def function(self, name: str, function: FunctionType) -> None:
         """A function: its code, defaults, and what it closes over; of an installed one, its name and what it closes over."""
         code = function.__code__
-        foreign = code.co_filename.startswith(ELSEWHERE)
+        foreign = owner(code.co_filename) != ""
         root = not name and not foreign
         dot = f"{name}." if name else ""
         if foreign:

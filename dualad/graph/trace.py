@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from pathlib import Path
-from types import FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +17,7 @@ from ..rules.calling import public_name, without_defaults
 from ..rules.indexing import getitem
 from ..rules.kinds import ROWS
 from ..rules.reductions import Undefined, defined
-from ..support.callers import handles
+from ..support.callers import asking, handles
 from ..support.costs import PROGRAM_OPERATIONS
 from .program import Program, Value, dead, key_of, values_in
 from .selection import Selection
@@ -27,10 +25,6 @@ from .symbol import Symbol, with_whole_bounds
 from .visits import Visit, visit
 
 __all__ = ["BY_VALUE", "Answer", "Trace", "TraceError", "user_line", "where_in"]
-
-PACKAGES = Path(__file__).parents[2]
-ROOMS = (PACKAGES / "dualad", PACKAGES / "checkpoint", Path(np.__file__).parent)
-LIBRARIES = (*(f"{path}{os.sep}" for path in ROOMS), "<dualad", "<__array")
 
 #: errors that depend on the values of a call
 BY_VALUE = (np.linalg.LinAlgError, ArithmeticError, IndexError, Undefined)
@@ -49,28 +43,9 @@ class TraceError(TypeError):
     many = False
 
 
-class Files(dict):
-    """Whether files are those of libraries, whose lines are not named; known ones are looked up without a call."""
-
-    def __missing__(self, name):
-        self[name] = known = name.startswith(LIBRARIES)
-        return known
-
-
-OURS = Files()
-
-
-def user_frame():
-    """Return the frame of the user's code that is being evaluated, None if there is none."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and OURS[frame.f_code.co_filename]:
-        frame = frame.f_back
-    return frame
-
-
-def user_line(frame=None):
+def user_line():
     """Return the file and the number of the line of the user's code that is being evaluated, None if there is none."""
-    frame = user_frame() if frame is None else frame
+    frame = asking(sys._getframe(1))
     return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
 
@@ -184,9 +159,9 @@ class Trace(Level):
             self.tests[-1].again.append(self.asked[key])
         else:
             index = self.asked[key] = len(self.tests)
-            frame = user_frame() if self.line is None else None
-            seen = None if frame is None or not looking else visit(frame, self)
-            self.tests.append(Answer(len(self.program.operations), value, truth, self.line or user_line(frame), seen, index, []))
+            frame = asking(sys._getframe(1)) if looking and self.line is None else None
+            seen = None if frame is None else visit(frame, self)
+            self.tests.append(Answer(len(self.program.operations), value, truth, self.here(), seen, index, []))
         return truth
 
     def whole(self, symbol) -> int:

@@ -6,7 +6,6 @@ import gc
 import logging
 import os
 import sys
-import sysconfig
 import time
 import warnings
 from threading import get_ident
@@ -16,14 +15,13 @@ import numpy as np
 
 from ..graph.paths import Path
 from ..graph.program import Value, key_of, kind_of
-from ..graph.trace import LIBRARIES, TraceError, where_in
+from ..graph.trace import TraceError, where_in
 from ..rules.calling import public_name
+from ..support.callers import BETWEEN, owner
 from ..support.forks import held_across_forks
 
-__all__ = ["ELSEWHERE", "Clocks", "Drawn", "Unheard", "compare", "generators_of"]
+__all__ = ["Clocks", "Drawn", "Unheard", "compare", "generators_of"]
 
-SYSTEM = tuple(map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")))
-ELSEWHERE = (*LIBRARIES, *SYSTEM, "<frozen")  # where there is nothing of the user's
 WAY_OUT = "which would be frozen into the program. Draw or read such values outside, and pass them as arguments"
 
 
@@ -73,7 +71,6 @@ READ = {
     if hasattr(time, name)
 }  # fmt: skip
 DATES = ("now", "today", "utcnow")
-PACKAGES = tuple({f"{path}{os.sep}" for path in SYSTEM[2:]})
 
 
 def clock_of(function):
@@ -105,7 +102,7 @@ def effect_of(called, code):
     if type(called) is CodeType:
         return EFFECTS.get(called)
     if type(called) is BuiltinFunctionType and called in EFFECTS:
-        return None if called is warnings.warn and code.co_filename.startswith(ELSEWHERE) else EFFECTS[called]
+        return None if called is warnings.warn and owner(code.co_filename) else EFFECTS[called]
     if getattr(called, "__name__", None) in WRITING and not isinstance(called.__self__, ModuleType | type):
         return f"it calls {type(called.__self__).__name__}.{called.__name__}"
     return None
@@ -211,9 +208,9 @@ class Clocks:
             return
         else:
             clock = clock_of(called)
-        if clock is not None and not code.co_filename.startswith(ELSEWHERE):
+        if clock is not None and not (package := owner(code.co_filename)):
             self.found = (code.co_filename, frame.f_lineno), f"reads a clock ({clock})"
-        elif clock is not None and code.co_filename.startswith(PACKAGES) and not code.co_filename.startswith(LIBRARIES):
+        elif clock is not None and package not in BETWEEN:
             self.elsewhere = True
 
     def wait(self):

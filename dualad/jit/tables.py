@@ -19,10 +19,10 @@ from ..core.levels import Handle
 from ..core.traced import Traced
 from ..graph.symbol import Symbol
 from ..graph.visits import parts_of
-from .impure import ELSEWHERE
-from .watch import mentioned
+from ..support.callers import owner
+from .watch import installed, mentioned
 
-__all__ = ["States", "Wrapper", "closed_over", "installed", "stand_in", "with_stand_ins", "with_symbols"]
+__all__ = ["States", "Wrapper", "closed_over", "stand_in", "with_stand_ins", "with_symbols"]
 
 
 class Wrapper:
@@ -293,7 +293,7 @@ class Outside:
 
     def function(self, f):
         """Return a function whose variables outside are those that stand for its own."""
-        elsewhere = f.__code__.co_filename.startswith(ELSEWHERE)
+        elsewhere = owner(f.__code__.co_filename) != ""
         if elsewhere and (hasattr(f, "plain") or not f.__closure__):  # primitives are known by identity
             return f
         outer = f.__globals__
@@ -330,12 +330,6 @@ class Module(ModuleType):
 
 def of_numpy(name):
     return (name or "").partition(".")[0] == "numpy"
-
-
-def installed(module):
-    """Return whether a module is of Python or of an installed package."""
-    file = getattr(module, "__file__", None)
-    return file.startswith(ELSEWHERE) if file else getattr(module, "__name__", "__main__") != "__main__"
 
 
 def makes_tables(fn):

@@ -30,11 +30,12 @@ from weakref import ReferenceType
 
 import numpy as np
 
+from ..support.callers import owner
 from ..support.costs import MEMORY_BYTES, ONE_BY_ONE, WATCHED_DEPTH, WATCHED_LENGTH
 from ..support.equality import same_arrays
-from .impure import ELSEWHERE, generators_of
+from .impure import generators_of
 
-__all__ = ["Watch"]
+__all__ = ["WHEN_MADE", "Watch", "getattr_static", "installed", "mentioned", "named_by"]
 
 OURS = "dualad", "checkpoint"  # whose objects change when they are used
 BITS = Struct("dd").pack
@@ -194,7 +195,7 @@ class Watch:
     def function(self, function):
         """Watch a function, and what it closes over."""
         code = function.__code__
-        if code.co_filename.startswith(ELSEWHERE):  # grad(f) and other wrappers: what they wrap may be the user's
+        if owner(code.co_filename):  # grad(f) and other wrappers: what they wrap may be the user's
             found = list(vars(function).values())
             for cell in function.__closure__ or ():
                 with suppress(ValueError):  # not yet bound
@@ -277,7 +278,7 @@ class Watch:
                 if (special or name in self.names) and type(member) is not MemberDescriptorType:
                     self.place(space.__getitem__, name)
                     function = code_behind(member)
-                    if function is not None and not function.__code__.co_filename.startswith(ELSEWHERE):
+                    if function is not None and not owner(function.__code__.co_filename):
                         self.look(function)
 
 
@@ -347,7 +348,7 @@ def installed(value):
         value = sys.modules.get(value.__module__, np)
     return (
         isinstance(value, ModuleType)
-        and (getattr(value, "__file__", None) or "<frozen").startswith(ELSEWHERE)
+        and owner(getattr(value, "__file__", None) or "<frozen") != ""
         and (hasattr(value, "__file__") or value.__name__ in sys.builtin_module_names)
     )
 

@@ -13,14 +13,17 @@ from functools import cache, wraps
 from types import FunctionType
 from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
+
 __all__ = [
-    "WAYS_OUT", "asking", "asks_exactly", "asserting", "compiled", "explain", "handles", "innermost", "line", "of_numpy", "operation",
-    "outwards", "owner", "place", "searches", "storing", "trim", "trimmed", "unwatched", "users", "warn", "within",
+    "BETWEEN", "WAYS_OUT", "asking", "asks_exactly", "asserting", "compiled", "explain", "handles", "innermost", "line", "of_numpy",
+    "operation", "outwards", "owner", "place", "searches", "storing", "trim", "trimmed", "unwatched", "users", "warn", "within",
 ]  # fmt: skip
 
 PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 OURS = tuple(os.path.join(PACKAGES, package, "") for package in ("dualad", "checkpoint"))
 PYTHON = os.path.join(os.path.dirname(os.__file__), "")
+NUMPY = os.path.join(os.path.dirname(np.__file__), "")
 INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 EXTENSIONS = tuple(importlib.machinery.EXTENSION_SUFFIXES)
 BETWEEN = {"dualad", "numpy", "python"}  # code that only hands on what somebody else asked for
@@ -38,6 +41,8 @@ def owner(file):
     """Return the installed package that a source file belongs to: "dualad" for our two, "python" for its library, "" for the user's."""
     if file.startswith((*OURS, "<dualad")):
         return "dualad"
+    if file.startswith(NUMPY):  # wherever it is installed
+        return "numpy"
     for folder in INSTALLED:
         if folder in file:
             return file.rpartition(folder)[2].split(os.sep)[0].removesuffix(".py")
@@ -71,7 +76,7 @@ def outwards(frame):
 
 def asking(frame):
     """Return the frame, from this one outwards, that is neither ours nor NumPy's nor of Python's library; None if there is none."""
-    while frame is not None and owner_of(frame) in BETWEEN:
+    while frame is not None and owner(frame.f_code.co_filename) in BETWEEN:  # of every operation that is traced
         frame = frame.f_back
     return frame
 
@@ -366,19 +371,9 @@ def handles(frame, last):
 @cache
 def tried(code):
     """Return the ranges of instructions of a function that stand in try blocks: from the table that CPython keeps of them."""
-    numbers, ranges, enters, leaves = varints(code.co_exceptiontable), [], dis.opmap["PUSH_EXC_INFO"], dis.opmap["WITH_EXCEPT_START"]
-    for start, length, target, _ in zip(numbers, numbers, numbers, numbers, strict=False):
-        handler = code.co_code[2 * target], code.co_code[2 * target + 2]
-        if handler[0] == enters and handler[1] != leaves:  # no clean-up of a comprehension or generator, no with block
-            ranges.append((2 * start, 2 * (start + length)))
-    return ranges
-
-
-def varints(table):
-    """Yield the numbers in an exception table: six bits a byte, the first ones first."""
-    number = 0
-    for byte in table:
-        number = number << 6 | byte & 63
-        if not byte & 64:
-            yield number
-            number = 0
+    known: Any = dis.Bytecode(code)
+    return [
+        (entry.start, entry.end)
+        for entry in known.exception_entries  # but of a clean-up of a comprehension or generator, or of a with block
+        if operation(code, entry.target) == "PUSH_EXC_INFO" and operation(code, entry.target + 2) != "WITH_EXCEPT_START"
+    ]

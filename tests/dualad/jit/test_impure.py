@@ -76,12 +76,12 @@ def test_clocks_of_callbacks_of_the_collector_are_not_the_functions():
 
 
 def test_clocks_of_installed_packages_are_found_in_another_second(monkeypatch, tmp_path):
-    (tmp_path / "watches.py").write_text(
+    installed = tmp_path / "site-packages"
+    installed.mkdir()
+    (installed / "watches.py").write_text(
         "import time\n\nNOW = [1e9]\n\n\ndef seconds():\n    time.time()\n    return NOW[0]\n\n\ndef ignored():\n    time.time()\n"
     )
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(impure, "PACKAGES", (str(tmp_path),))
-    monkeypatch.setattr(impure, "ELSEWHERE", (*impure.ELSEWHERE, str(tmp_path)))
+    monkeypatch.syspath_prepend(installed)
     watches = importlib.import_module("watches")
     monkeypatch.setattr(impure.Clocks, "wait", lambda self: watches.NOW.append(watches.NOW.pop() + 1.0))
     with pytest.raises(TypeError, match=r"two traces of <lambda> .*differ"):
