@@ -20,11 +20,11 @@ import numpy as np
 import optree
 
 from dualad.core.traced import Traced, example_of
+from dualad.graph.nested import Scan
 from dualad.graph.passes import optimised
 from dualad.graph.paths import Path, alike, counted
 from dualad.graph.program import Program, kind_of
 from dualad.graph.reroll import rolled
-from dualad.graph.scan import Scan
 from dualad.graph.to_numpy import compile_python
 from dualad.graph.trace import Trace, TraceError, where_in
 from dualad.jit.compiled import Compiled

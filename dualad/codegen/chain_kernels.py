@@ -25,7 +25,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..graph.scan import Scan
+from ..graph.nested import Scan
 from ..graph.split import Routine
 from ..ir.nodes import Assign, Call, Fill, For, ForRows, Function, If, Load, Module, Store, Var, number
 from ..ir.values import Value, op, unwrapped

@@ -11,8 +11,8 @@ from itertools import chain
 
 import numpy as np
 
+from ..graph.nested import Scan
 from ..graph.program import Program, Value
-from ..graph.scan import Scan
 from ..graph.side_by_side import Separate, side_by_side
 from ..ir.nodes import ArrayType, Call, Do, For, Function, Reshape, Row, Var
 from ..ir.values import Value as Number

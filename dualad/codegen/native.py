@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..graph.handled import again
 from ..graph.program import Program, Value, map_values
-from ..graph.rerun import again
 from ..graph.to_numpy import joined
 from ..graph.trace import where_in
 from ..ir.nodes import Module

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .branch import Branch
+from .nested import Branch
 from .operands import shape_of, with_operands
-from .program import Program, Value, key_of, values_in
+from .program import Program, Value, key_of
 
 __all__ = ["with_arms"]
 
@@ -20,7 +20,7 @@ __all__ = ["with_arms"]
 def with_arms(program: Program, optimise: Callable[[Program], Program]) -> Program:
     """Return the program with the arms of its branches optimised, and without what they have in common."""
     new = program.begun()
-    read = set(values_in(program.outputs)).union(*(operation.reads for operation in program.operations))
+    read = program.read
     put: dict = {}
     for old in program.operations:
         operation = old.renamed(put)
@@ -189,14 +189,9 @@ class Arms:
         for k, arm in enumerate(self.arms):
             body = Program()
             body.count, body.operations, body.outputs, body.adjoint = arm.count, self.left[k], [pair[k] for pair in pairs], arm.adjoint
-            made = {value for operation in body.operations for value in operation.outputs}
-            read = dict.fromkeys(value for operation in body.operations for value in operation.reads)
-            read |= dict.fromkeys(values_in(body.outputs))
-            body.constants = {value: array for value, array in arm.constants.items() if value in read}
             mine: dict = {}
-            for value in read:
-                if value not in made and value not in body.constants:
-                    mine.setdefault(self.put[k][value], []).append(value)
+            for value in body.closed(arm.constants).inputs:
+                mine.setdefault(self.put[k][value], []).append(value)
             swap = {value: first for first, *others in mine.values() for value in others}
             if swap:
                 body.operations = [operation.renamed(swap) for operation in body.operations]

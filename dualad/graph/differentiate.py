@@ -17,12 +17,10 @@ from ..forward.seeding import split_value
 from ..rules.cotangents import like_primal
 from ..rules.kinds import ROWS, Constant, Differentiable, Elementwise, Refused
 from ..rules.names import np
-from .branch import Branch, align
-from .examples import Examples
+from .nested import Branch, Scan, align
 from .passes import optimised
 from .program import Program, Value, dead, map_values, values_in
-from .scan import Scan
-from .trace import BY_VALUE, Trace
+from .trace import BY_VALUE, Examples, Trace
 
 __all__ = ["pullback", "pushforward", "split_forward_backward"]
 
@@ -226,7 +224,7 @@ class Backwards:
         made = pullback(body, [0, *self.examples], [False, *moving], gs, lanes, nan_safe)
         del made.outputs[sum(moving) :]
         made = optimised(made)
-        read = {value for operation in made.operations for value in operation.reads} | set(values_in(made.outputs))
+        read = made.read
         self.saved = [i for i in range(count) if made.inputs[1 + i] in read or i == loop.live]
         self.back = self.turned(made, gs)
 
@@ -375,7 +373,7 @@ def split_forward_backward(program: Program, count: int, wanted: int) -> tuple[P
         else:
             late.append(operation)
     backward = rest(program, [*program.inputs[:count], *kept, *program.inputs[count:]], late, program.outputs[:wanted])
-    read = {value for operation in backward.operations for value in operation.reads} | set(values_in(backward.outputs))
+    read = backward.read
     kept = [value for value in kept if value in read]
     backward.inputs = [*program.inputs[:count], *kept, *program.inputs[count:]]
     return rest(program, program.inputs[:count], early, [*program.outputs[wanted:], *kept]), backward

@@ -1,4 +1,7 @@
-"""Errors that depend on values: where the compiled function raises one, the plain function is called, which may handle it."""
+"""Errors that depend on values: what a compiled call that failed was about, and where the function itself handles them.
+
+Where the compiled function raises one, the plain function is called, which may handle it.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,10 @@ import optree
 from ..core.levels import Handle
 from ..rules.memory import copied_to_write
 from ..rules.reductions import defined
-from .program import dead
+from .program import Program, dead
 from .trace import TraceError, where_in
 
-__all__ = ["Handled", "check_handlers", "in_plain_code", "own"]
+__all__ = ["Handled", "again", "check_handlers", "in_plain_code", "own"]
 
 
 class Handled(TraceError):
@@ -52,3 +55,25 @@ def own(leaf):
     if isinstance(leaf, Handle):
         return leaf.copy("K")
     return copied_to_write(leaf) if issubclass(type(leaf), np.ndarray) else leaf
+
+
+def again(program: Program, inputs) -> tuple:
+    """Return the outputs of a program as NumPy and Python evaluate it; an error names the line of the operation that raises it.
+
+    Loops raise where an index is out of bounds, or a Python integer grows beyond 64 bits, which here stays exact.
+    """
+    line = None
+
+    def each(operation):
+        nonlocal line
+        line = operation.line
+
+    try:
+        with np.errstate(all="ignore"):
+            outs = program.run(*inputs, each=each)
+    except IndexError as error:
+        raise IndexError(f"jit: {where_in(line)}{error}") from None
+    except Exception as error:
+        error.add_note(f"jit: in {where_in(line).rstrip(': ') or 'a compiled function'}")
+        raise
+    return tuple([out.copy("K") if issubclass(type(out), np.ndarray) else out for out in outs])

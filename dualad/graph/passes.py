@@ -16,7 +16,7 @@ from ..rules.kinds import row_says
 from ..rules.shapes import blank, zeros_of_shape
 from ..support.costs import SMALL_ARRAY_BYTES
 from .arms import with_arms
-from .branch import Branch
+from .nested import Branch
 from .program import Program, Value, dead, key_of, values_in
 
 __all__ = ["apart", "common", "dead", "fold", "forwarded", "optimised", "relaxed", "restored", "simpler", "straight"]

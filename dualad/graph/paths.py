@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..support.costs import CALLED_DEPTH
-from .branch import Branch, align, as_kind
-from .program import Kind, Program, Value, key_of, kind_of, values_in
+from .nested import Branch, align, as_kind
+from .program import Kind, Operation, Program, Value, key_of, kind_of
 from .trace import Answer, TraceError, where_in
 from .turns import Turns
 
-__all__ = ["NESTED_TESTS", "Apart", "Path", "alike", "counted", "merged", "types_of"]
+__all__ = ["NESTED_TESTS", "Apart", "Path", "alike", "counted", "described", "first_unlike", "merged", "types_of"]
 
 #: tests of one known answer that are branches in each other; later ones of a path ask at its end whether it was left
 NESTED_TESTS = 3 * CALLED_DEPTH
@@ -146,7 +146,7 @@ class Tree:
         program.operations = lead.program.operations[start:]
         program.outputs = self.outputs(program, lead)
         self.ends += 1
-        return self.guarded(self.closed(program, lead.program.constants), guards, lead)
+        return self.guarded(program.closed(lead.program.constants), guards, lead)
 
     def guarded(self, program: Program, guards: list[Answer], lead: Path) -> Program:
         """Return a program that has left, too, where tests are answered otherwise."""
@@ -162,7 +162,7 @@ class Tree:
         for arm, out in zip(arms, (known[0], self.number(1)), strict=True):
             arm.outputs = [out]
         program.outputs = [*outs, *program.append(Branch(*arms), (stays, left), {}, known[:1], guards[-1].line)]
-        return self.closed(program, lead.program.constants | program.constants)
+        return program.closed(lead.program.constants | program.constants)
 
     def branched(self, paths: list[Path], depth: int, start: int, nested: int) -> Program:
         """Return the program of paths that part at a test, or of which one answer is known alone."""
@@ -182,7 +182,7 @@ class Tree:
         then, otherwise = (arm[0] if arm is not None else self.unseen(given) for arm in arms)
         like = [Value(0, *kind) for kind in (*self.kinds, *self.kinds_at_end)]
         program.outputs = list(program.append(Branch(then, otherwise), (test.value, *given), {}, like, test.line))
-        return self.closed(program, lead.program.constants)
+        return program.closed(lead.program.constants)
 
     def looped(self, turns: Turns, paths: list[Path], depth: int, start: int) -> Program:
         """Return the program of paths that make a loop from there on."""
@@ -199,7 +199,7 @@ class Tree:
         turns.enter(program, body, tree.left)
         program.operations += rest.operations
         program.outputs = rest.outputs
-        return self.closed(program, lead.program.constants | program.constants | rest.constants)
+        return program.closed(lead.program.constants | program.constants | rest.constants)
 
     def unseen(self, given) -> Program:
         """Return the program of an arm that nobody has traced."""
@@ -209,27 +209,28 @@ class Tree:
         program.outputs = self.outputs(program, None)
         return program
 
-    def closed(self, program, constants) -> Program:
-        """Give a part of a path those constants that it reads, and as inputs the other values."""
-        made = {value for operation in program.operations for value in operation.outputs}
-        read = dict.fromkeys(value for operation in program.operations for value in operation.reads)
-        read |= dict.fromkeys(values_in(program.outputs))
-        program.constants = {value: constants[value] for value in read if value in constants}
-        program.inputs = [value for value in read if value not in made and value not in constants]
-        return program
-
     def compare(self, lead, path, depth, start):
         """Raise where another path is not equal to the first one up to a test."""
         test, other = lead.tests[depth], path.tests[depth] if depth < len(path.tests) else None
         alike = other is not None and (other.position, other.value.number) == (test.position, test.value.number)
-        for a, b in zip(*(one.program.operations[start : test.position] for one in (lead, path)), strict=False):
-            alike = alike and (a.fn is b.fn or a.fn == b.fn) and (key_of(a.args), key_of(a.kwargs)) == (key_of(b.args), key_of(b.kwargs))
-            for u, v in zip(a.reads, b.reads, strict=False):
-                alike = alike and key_of(lead.program.constants.get(u)) == key_of(path.program.constants.get(v))
-            if not alike:
-                raise Apart(f"jit: {where_in(a.line)}two traces of the function differ before the first value that they branch on")
+        unlike = first_unlike(lead.program, path.program, start, test.position)
+        if unlike is not None:
+            line = unlike[0].line
+            raise Apart(f"jit: {where_in(line)}two traces of the function differ before the first value that they branch on")
         if not alike:
             raise Apart(f"jit: {where_in(test.line)}two traces of the function branch on other values")
+
+
+def first_unlike(one: Program, other: Program, start=0, stop=None) -> tuple[Operation, Operation] | None:
+    """Return the first operations of two programs, of those at these places, that are not alike; None if all are."""
+    pairs = zip(one.operations[start:stop], other.operations[start:stop], strict=False)
+    return next(((a, b) for a, b in pairs if a.fn != b.fn or described(a, one) != described(b, other)), None)
+
+
+def described(operation, program):
+    """Return what tells operations of one function apart, the elements of constant arrays last."""
+    kinds = [kind_of(value)[:3] for value in operation.outputs]
+    return key_of(operation.args), key_of(operation.kwargs), kinds, [key_of(program.constants.get(value)) for value in operation.reads]
 
 
 def column(outs) -> tuple[Kind | None, Any]:

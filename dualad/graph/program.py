@@ -196,7 +196,19 @@ class Program:
             setattr(new, name, part)
         return new
 
+    def closed(self, constants: dict) -> Program:
+        """Give it those of some constants that it reads, and as inputs the other values that it does not make; return it."""
+        made = {value for operation in self.operations for value in operation.outputs}
+        self.constants = {value: constants[value] for value in self.read if value in constants}
+        self.inputs = [value for value in self.read if value not in made and value not in constants]
+        return self
+
     # --- reading one --------------------------------------------------------------------------------------------------------
+
+    @property
+    def read(self) -> dict[Value, None]:
+        """The values that operations read, and the outputs, each once, in order."""
+        return dict.fromkeys([*(value for operation in self.operations for value in operation.reads), *values_in(self.outputs)])
 
     def last_uses(self) -> list[list[Value]]:
         """Return for each operation the values that nothing reads after it: they die with it. Outputs, inputs and constants never do."""

@@ -12,10 +12,10 @@ import numpy as np
 from ..rules.indexing import getitem, updated
 from ..rules.kinds import ROWS, Elementwise
 from ..support.costs import LOOP_TURNS, REROLL_ALIGNED_OPERATIONS, REROLL_OPERATIONS
+from .nested import Scan
 from .operands import shape_of, with_operands
 from .passes import optimised
 from .program import Program, Value, key_of, values_in
-from .scan import Scan
 
 __all__ = ["rolled"]
 

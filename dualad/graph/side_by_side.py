@@ -11,9 +11,9 @@ import numpy as np
 
 from ..core.traced import example_of
 from ..rules.kinds import ROWS
+from .nested import Scan
 from .passes import optimised
 from .program import Program, Value, map_values, values_in
-from .scan import Scan
 from .trace import Trace
 
 __all__ = ["Separate", "side_by_side"]

@@ -16,8 +16,8 @@ import numpy as np
 from ..rules.indexing import getitem, is_basic, overwritten, scatter, updated
 from ..rules.kinds import ROWS, SYMBOLS, Differentiable, row_says
 from ..support.costs import SMALL_ARRAY_BYTES
+from .handled import again
 from .program import Program, Value, values_in
-from .rerun import again
 
 __all__ = ["Executable", "compile_python", "joined"]
 

@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 
 from ..support.costs import LOOP_TURNS
-from .branch import Branch, as_kind
+from .nested import Branch, Scan, as_kind
 from .operands import shape_of, with_operands
 from .passes import optimised
 from .program import Kind, Operation, Program, Value, key_of, kind_of
 from .reroll import rolled
-from .scan import Scan
 from .trace import Answer
 
 __all__ = ["Turns", "loops_in_verbs"]

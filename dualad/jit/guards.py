@@ -151,26 +151,14 @@ class Writer:
     def dict(self, name, x):
         """Test a dict: its keys, too, and their order, because functions may go through it in order."""
         try:
-            known = {key: repr(key) if type(key) is str else self.constant(key) for key in sorted(x)}
+            keys = sorted(x)
         except TypeError:
             raise Unguarded from None
-        inner = {key: self.new() for key in known}
-        if len(x) > 1:  # the number of the keys, all but one in order, and the last as it is there
-            self.test(f"type({name}) is dict")
-            given = {key: self.new() for key in [*x][:-1]}
-            alike = " and ".join(f"{new} == {known[key]}" for key, new in given.items())
-            self.lines += [
-                "try:",
-                f"    {', '.join(given.values())}, _ = {name}",
-                f"    if not ({alike}): return MISS",
-                *(f"    {inner[key]} = {name}[{known[key]}]" for key in known),
-                "except (ValueError, KeyError): return MISS",
-            ]
-        else:
-            self.test(f"type({name}) is dict and len({name}) == {len(x)}")
-            self.lines += [f"{inner[key]} = {name}.get({known[key]}, MISS)" for key in known]
-        for key in known:
-            self.argument(inner[key], x[key])
+        self.test(f"type({name}) is dict and [*{name}] == {self.constant([*x])}")
+        for key in keys:
+            inner = self.new()
+            self.lines.append(f"{inner} = {name}[{repr(key) if type(key) is str else self.constant(key)}]")
+            self.argument(inner, x[key])
 
     def array(self, name, x):
         layout, dtype = kind_of(x, strides=True).layout, self.constant(x.dtype)

@@ -13,8 +13,8 @@ from types import BuiltinFunctionType, CodeType, MethodType, ModuleType
 
 import numpy as np
 
-from ..graph.paths import Path
-from ..graph.program import Value, key_of, kind_of
+from ..graph.paths import Path, described, first_unlike
+from ..graph.program import Value, key_of
 from ..graph.trace import TraceError, where_in
 from ..rules.calling import public_name
 from ..support.callers import BETWEEN, owner
@@ -228,36 +228,26 @@ def compare(one: Path, other: Path, same_structure, name):
     """Raise where two traces of a function differ: something impure would be frozen."""
     first, second = one.program, other.program
     line = found = None
-    for a, b in zip(first.operations, second.operations, strict=False):
-        if not (a.fn is b.fn or a.fn == b.fn):
-            line, found = a.line, f"{public_name(a.fn)} and then {public_name(b.fn)}"
-        elif described(a) != described(b):
+    if (unlike := first_unlike(first, second)) is not None:
+        a, b = unlike
+        line, found = a.line, f"{public_name(a.fn)} gets an array whose elements differ"
+        if a.fn != b.fn:
+            found = f"{public_name(a.fn)} and then {public_name(b.fn)}"
+        elif described(a, first)[:3] != described(b, second)[:3]:
             pairs = zip((*a.args, *a.kwargs.values()), (*b.args, *b.kwargs.values()), strict=False)
             differing = [f"{u!r} and then {v!r}" for u, v in pairs if key_of(u) != key_of(v) and not isinstance(u, Value)]
-            line, found = a.line, f"{public_name(a.fn)} gets {differing[0]}" if differing else f"{a!r} and then {b!r}"
-        else:
-            for u, v in zip(a.reads, b.reads, strict=True):
-                if u in first.constants and key_of(first.constants[u]) != key_of(second.constants.get(v)):
-                    line, found = a.line, f"{public_name(a.fn)} gets an array whose elements differ"
-        if found:
-            break
-    else:
-        if len(first.operations) != len(second.operations):
-            longer = max(first.operations, second.operations, key=len)[min(len(first.operations), len(second.operations))]
-            line, found = longer.line, f"{len(first.operations)} operations and then {len(second.operations)}"
-        elif not same_structure or key_of(first.outputs) != key_of(second.outputs):
-            found = f"it returns {first.outputs!r} and then {second.outputs!r}"
-        elif one.truths != other.truths:
-            found = "they branch otherwise"
-        elif [key_of(a) for a in first.constants.values()] != [key_of(a) for a in second.constants.values()]:
-            found = "it returns an array whose elements differ"
+            found = f"{public_name(a.fn)} gets {differing[0]}" if differing else f"{a!r} and then {b!r}"
+    elif len(first.operations) != len(second.operations):
+        longer = max(first.operations, second.operations, key=len)[min(len(first.operations), len(second.operations))]
+        line, found = longer.line, f"{len(first.operations)} operations and then {len(second.operations)}"
+    elif not same_structure or key_of(first.outputs) != key_of(second.outputs):
+        found = f"it returns {first.outputs!r} and then {second.outputs!r}"
+    elif one.truths != other.truths:
+        found = "they branch otherwise"
+    elif [key_of(a) for a in first.constants.values()] != [key_of(a) for a in second.constants.values()]:
+        found = "it returns an array whose elements differ"
     if found:
         raise TraceError(
             f"jit: {where_in(line)}two traces of {name} with the same arguments differ ({found}): random numbers, a clock or another "
             f"changing value, {WAY_OUT}"
         )
-
-
-def described(operation):
-    types = [kind_of(value)[:3] for value in operation.outputs]
-    return key_of(operation.args), key_of(operation.kwargs), types

@@ -10,8 +10,8 @@ import optree
 
 from ..core.levels import Handle
 from ..core.traced import example_of
+from ..graph.nested import Scan
 from ..graph.program import Value
-from ..graph.scan import Scan
 from ..graph.trace import Trace
 from ..support.callers import trimmed
 from ..support.costs import KEPT_VARIANTS

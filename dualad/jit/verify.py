@@ -17,10 +17,9 @@ import numpy as np
 import optree
 
 from ..core.traced import example_of
-from ..graph.branch import Branch
 from ..graph.handled import own
+from ..graph.nested import Branch, Scan
 from ..graph.program import Program
-from ..graph.scan import Scan
 from ..support.costs import COMPARISON_SHARE, MEMORY_BYTES, OPERATION_SECONDS
 from ..support.equality import nearly_same, same_bits
 from ..support.forks import held_across_forks, in_child

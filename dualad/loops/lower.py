@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache
 
-from ..graph.branch import Branch
+from ..graph.nested import Branch, Scan
 from ..graph.program import Program, Value, map_values
-from ..graph.scan import Scan
 from ..graph.trace import Trace
 from ..ir.values import choose
 from ..rules.indexing import cast, discretize, getitem, stated

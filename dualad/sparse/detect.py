@@ -10,8 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..graph.nested import unrolled
 from ..graph.program import Program, Value
-from ..graph.scan import unrolled
 from ..loops.forms import (
     AffineIndex,
     Buffer,

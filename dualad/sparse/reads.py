@@ -17,9 +17,9 @@ from ..core.levels import Level
 from ..core.traced import example_of
 from ..forward.dual import make_dual
 from ..forward.seeding import flatten_input, flatten_output, shape_of, split_value
+from ..graph.nested import Scan
 from ..graph.passes import optimised
 from ..graph.program import Value, values_in
-from ..graph.scan import Scan
 from ..graph.symbol import Symbol
 from ..graph.trace import Trace
 from ..rules import names

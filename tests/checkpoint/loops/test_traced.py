@@ -9,7 +9,7 @@ import dualad
 from checkpoint import Disk, Stats, chain, grad, hvp
 from checkpoint.loops import traced as within
 from dualad import jit, jvp
-from dualad.graph.scan import Scan
+from dualad.graph.nested import Scan
 from dualad.jit.compiled import BACKENDS
 
 N = 101

@@ -7,7 +7,7 @@ from calls import bits
 from checkpoint import chain, grad, hvp
 from checkpoint.loops.traced import Turn
 from dualad import jit, jvp
-from dualad.graph.scan import Scan
+from dualad.graph.nested import Scan
 from dualad.jit.compiled import BACKENDS
 
 X, C = np.linspace(0.2, 1.4, 5), 1.3

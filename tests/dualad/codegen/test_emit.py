@@ -24,10 +24,10 @@ from dualad.codegen.machine import (
     assembly,
 )
 from dualad.codegen.native import compile_llvm
+from dualad.graph.nested import Scan
 from dualad.graph.passes import optimised
 from dualad.graph.program import Program
 from dualad.graph.reroll import rolled
-from dualad.graph.scan import Scan
 from dualad.graph.trace import Trace
 from dualad.loops.fuse import plan
 from dualad.rules.kinds import ROWS

@@ -10,7 +10,7 @@ import pytest
 
 import checkpoint
 import dualad
-from dualad.graph.branch import Branch
+from dualad.graph.nested import Branch
 from dualad.graph.passes import optimised
 from dualad.graph.paths import Apart, Path, merged
 from dualad.graph.trace import Trace

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dualad
-from dualad.graph import examples
+from dualad.graph import trace
 from dualad.graph.differentiate import pullback, pushforward
 from dualad.jit.arguments import Call
 
@@ -67,7 +67,7 @@ def test_the_program_is_the_same(f, x, monkeypatch):
     program, made = traced(f, x)
     found = []
     for small in (-1, 1 << 40):
-        monkeypatch.setattr(examples, "SMALL_ARRAY_BYTES", small)
+        monkeypatch.setattr(trace, "SMALL_ARRAY_BYTES", small)
         back = made()
         (g, *_) = back.run(x, *(np.ones(out.shape, out.dtype) for out in program.outputs))
         found.append((str(back), [(v.layout, v.kind, v.shape, v.dtype) for one in back.operations for v in one.outputs], g.tobytes()))

@@ -8,7 +8,7 @@ from loop_examples import EXAMPLES
 
 from checkpoint import grad, hvp
 from dualad import jit, jvp
-from dualad.graph.scan import Scan
+from dualad.graph.nested import Scan
 from dualad.jit.compiled import BACKENDS
 
 #: how many operations are left of each function, and of its gradient, and how many turns the loops have

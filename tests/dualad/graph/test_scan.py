@@ -8,7 +8,7 @@ import pytest
 from checkpoint import grad, hvp, vjp
 from checkpoint import jacobian as reverse_jacobian
 from dualad import hessian, jacobian, jit, jvp, sparsity
-from dualad.graph.scan import Scan, unrolled
+from dualad.graph.nested import Scan, unrolled
 from dualad.graph.trace import Trace
 from dualad.jit.arguments import Call
 from dualad.jit.compiled import BACKENDS, Compiled

@@ -15,7 +15,7 @@ import pytest
 import checkpoint
 import dualad
 from dualad import jit
-from dualad.graph.scan import Scan
+from dualad.graph.nested import Scan
 from dualad.jit.compiled import BACKENDS
 
 

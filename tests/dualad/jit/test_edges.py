@@ -17,7 +17,7 @@ import pytest
 from in_groups import for_each
 
 from dualad import implicit, jit, jvp
-from dualad.graph.rerun import again
+from dualad.graph.handled import again
 from dualad.jit import compiled
 from dualad.jit.compiled import BACKENDS
 from dualad.jit.impure import state_of
