@@ -164,7 +164,7 @@ def solve_ivp(
         if hasattr(fun, "opened"):
             raise
         refused = error
-    kept = [] if contents is None else contents.changed()
+    kept = [] if contents is None else contents.kept()
     if refused is not None or kept:
         made, values = of_closed_over(functions, args, kept)
         if refused is not None and not values:

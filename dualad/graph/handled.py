@@ -5,10 +5,7 @@ Where the compiled function raises one, the plain function is called, which may 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import optree
 
 from ..core.levels import Handle
 from ..rules.memory import copied_to_write
@@ -16,7 +13,7 @@ from ..rules.reductions import defined
 from .program import Program, dead
 from .trace import TraceError, where_in
 
-__all__ = ["Handled", "again", "check_handlers", "in_plain_code", "own"]
+__all__ = ["Handled", "again", "check_handlers", "own"]
 
 
 class Handled(TraceError):
@@ -37,17 +34,6 @@ def check_handlers(tracing, program, name):
                     f"jit: {where_in(operation.line)}what may raise an error stands in a try block, and its result is not used: the "
                     f"compiled function would not evaluate it. Use the result (return it), or call {name} outside of jit"
                 )
-
-
-def in_plain_code(f, args, kwargs, error):
-    """Return what the plain function makes of arguments at which the compiled one raised an error; where it raises the same, raise that."""
-    given: Any = (args, kwargs)
-    args, kwargs = optree.tree_map(own, given)
-    try:
-        return f(*args, **kwargs)
-    except type(error):
-        pass
-    raise error
 
 
 def own(leaf):

@@ -11,20 +11,20 @@ from contextvars import copy_context
 from functools import update_wrapper
 from threading import get_ident
 from types import MethodType
-from typing import Any, Generic, overload
+from typing import Any, Generic, Unpack, overload
 
 import numpy as np
 import optree
 
 from ..core.levels import errors_as_in
 from ..forward.seeding import check_function
-from ..graph.handled import Handled, in_plain_code, own
+from ..graph.handled import Handled, own
 from ..graph.trace import BY_VALUE, TraceError, where_in
 from ..rules.calling import signature
 from ..support.callers import trim
 from ..support.costs import KEPT_VARIANTS
 from ..support.forks import lock_of
-from ..support.hints import Rest, Result
+from ..support.hints import JitOptions, Rest, Result
 from .arguments import Call, names_keywords
 from .compiled import BACKENDS, without_llvm
 from .guards import MISS, guard_of
@@ -37,29 +37,9 @@ __all__ = ["Jit", "jit"]
 
 
 @overload
-def jit(
-    f: None = None,
-    *,
-    static_argnums: int | Iterable[int] = (),
-    static_argnames: str | Iterable[str] = (),
-    backend: str | None = None,
-    cache_size: int = 64,
-    threads: int | None = None,
-    verify: bool | None = None,
-    paths: int = 16,
-) -> Callable[[Callable[Rest, Result]], Jit[Rest, Result]]: ...
+def jit(f: None = None, **options: Unpack[JitOptions]) -> Callable[[Callable[Rest, Result]], Jit[Rest, Result]]: ...
 @overload
-def jit(
-    f: Callable[Rest, Result],
-    *,
-    static_argnums: int | Iterable[int] = (),
-    static_argnames: str | Iterable[str] = (),
-    backend: str | None = None,
-    cache_size: int = 64,
-    threads: int | None = None,
-    verify: bool | None = None,
-    paths: int = 16,
-) -> Jit[Rest, Result]: ...
+def jit(f: Callable[Rest, Result], **options: Unpack[JitOptions]) -> Jit[Rest, Result]: ...
 def jit(
     f: Callable[..., Any] | None = None,
     *,
@@ -133,8 +113,9 @@ def jit(
     "llvm", Python floats divide and are raised to powers as NumPy's: ``1.0 / 0.0`` is inf, and a root of a negative number NaN.
     """
     if f is None:
-        options: dict[str, Any] = {"backend": backend, "cache_size": cache_size, "threads": threads, "verify": verify, "paths": paths}
-        return lambda f: jit(f, static_argnums=static_argnums, static_argnames=static_argnames, **options)
+        options: JitOptions = {"static_argnums": static_argnums, "static_argnames": static_argnames, "backend": backend}
+        options |= {"cache_size": cache_size, "threads": threads, "verify": verify, "paths": paths}
+        return lambda f: jit(f, **options)
     check_function(f, "jit")
     if backend is not None and backend not in BACKENDS:
         missing = {"llvm": f" ({without_llvm()})", "numba": "; that of compiled loops is called 'llvm' now"}.get(backend, "")
@@ -197,7 +178,7 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
                         return result
         except BY_VALUE as error:
             if not any(entry.deep for entry in self.entries.values()):
-                return in_plain_code(self.f, args, kwargs, error)
+                return self.plainly(args, kwargs, error)
         if EVALUATING and get_ident() in EVALUATING:
             return self.plainly(args, kwargs)
         context, entry = copy_context(), None
@@ -229,7 +210,7 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
             except (Handled, *BY_VALUE) as error:
                 if entry is not None and entry.deep:
                     self.on_error(entry, call)
-                return in_plain_code(self.f, args, kwargs, error)
+                return self.plainly(args, kwargs, error)
             except TraceError as error:
                 if not error.many:
                     raise
@@ -246,11 +227,16 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
             raise
         return optree.tree_unflatten(structure, outs)  # type: ignore[return-value]
 
-    def plainly(self, args, kwargs):
-        """Return what the plain function gives, which shares no memory with arguments."""
+    def plainly(self, args, kwargs, raised=None):
+        """Return what the plain function gives, which shares no memory with arguments; where it raises what was `raised`, raise that."""
         given: Any = args, kwargs
         args, kwargs = optree.tree_map(own, given)
-        return optree.tree_map(own, self.f(*args, **kwargs))
+        try:
+            return optree.tree_map(own, self.f(*args, **kwargs))
+        except Exception as error:
+            if raised is None or not isinstance(error, type(raised)):
+                raise
+            raise raised from None
 
     def on_new_path(self, entry, call):
         """Return an entry that knows the path of a call, and its results; where only the plain function gives them, None, and why."""

@@ -22,7 +22,7 @@ from ..graph.visits import parts_of
 from ..support.callers import owner
 from .watch import installed, mentioned
 
-__all__ = ["States", "Wrapper", "closed_over", "stand_in", "with_stand_ins", "with_symbols"]
+__all__ = ["Contents", "Wrapper", "closed_over", "stand_in", "with_stand_ins", "with_symbols"]
 
 
 class Wrapper:
@@ -153,68 +153,57 @@ class Start:
 
 
 class Contents:
-    """What lists, dicts and objects hold that functions read from variables outside: those that change meanwhile keep values of calls."""
-
-    def __init__(self, functions):
-        self.found: dict[int, tuple] = {}
-
-        def noted(held):
-            make = getattr(outside.maker(held, type(held)), "__func__", None)
-            if make is Outside.object or (make is Outside.container and not isinstance(held, tuple)):
-                self.found[id(held)] = held, copy(held if type(held) in (list, dict) else vars(held))
-            return held
-
-        outside = Outside(noted)
-        outside(functions)
-
-    def changed(self):
-        """Return those that have got other parts, except for numbers that count and what is appended to logs, each with what it was."""
-        pairs = [pair for pair in self.found.values() if any(type(part) not in COUNTS for part in new_parts(*pair))]
-        return [(held, before if type(held) in (list, dict) else as_before(held, before)) for held, before in pairs]
-
-
-class States:
     """What functions, and lists, dicts and objects that they read from variables outside, hold."""
 
     def __init__(self, functions):
         self.found: dict[int, tuple] = {}
 
         def noted(held):
-            if (state := state_of(held)) is not None:
-                self.found[id(held)] = held, dict(state)
+            if (parts := contents_of(held)) is not None:
+                self.found[id(held)] = held, dict(parts), outside.maker(held, type(held)) in (outside.object, outside.container)
             return held
 
-        Outside(noted)(functions)
+        outside = Outside(noted)
+        outside(functions)
 
     def changed(self):
         """Return whether any of them holds something else."""
-        pairs = [(state_of(held), before) for held, before in self.found.values()]
-        return any(now.keys() != before.keys() or any(now[key] is not part for key, part in before.items()) for now, before in pairs)
+        return any(new_parts(held, before) or len(contents_of(held)) < len(before) for held, before, _ in self.found.values())
+
+    def kept(self):
+        """Return those, besides functions, that keep values of calls: each with what it was. Numbers that count, and what is appended to
+        logs, are none."""
+        kept = []
+        for held, before, _ in (found for found in self.found.values() if found[2]):
+            new = new_parts(held, before)
+            if any(type(part) not in COUNTS for key, part in new.items() if key in before or type(held) is not list):
+                kept.append((held, as_before(held, before)))
+        return kept
 
 
-def state_of(held) -> Any:
+COUNTS = {int, bool, str, bytes, type(None)}
+ABSENT = object()
+
+
+def contents_of(held) -> Any:
     """Return what a function, a list, a dict or an object holds, None of anything else."""
     if type(held) in (FunctionType, list, dict):
         return parts_of(held)
     return None if isinstance(held, ModuleType | type) else getattr(held, "__dict__", None)
 
 
-COUNTS = {int, bool, str, bytes, type(None)}
-
-
 def new_parts(held, before):
-    """Return the parts of a list, a dict or an object that it did not have before."""
-    if type(held) is list:
-        return [part for part, old in zip(held, before, strict=False) if part is not old]
-    now = held if type(held) is dict else vars(held)
-    return [part for key, part in now.items() if key not in before or before[key] is not part]
+    """Return the parts that something did not hold before."""
+    return {key: part for key, part in contents_of(held).items() if before.get(key, ABSENT) is not part}
 
 
-def as_before(held, attributes):
-    """Return a copy of an object with the attributes that it had."""
+def as_before(held, parts):
+    """Return a copy of a list, a dict or an object with the parts that it had."""
+    if type(held) in (list, dict):
+        return list(parts.values()) if type(held) is list else parts
     other = copy(held)
     vars(other).clear()
-    vars(other).update(attributes)
+    vars(other).update(parts)
     return other
 
 

@@ -30,7 +30,7 @@ from ..support.costs import CHUNK_BYTES, KEPT_VARIANTS
 from .compiled import BACKENDS, Compiled
 from .guards import MISS
 from .impure import Clocks, Drawn, Unheard, compare
-from .tables import States, Wrapper, closed_over, stand_in, with_stand_ins, with_symbols
+from .tables import Contents, Wrapper, closed_over, stand_in, with_stand_ins, with_symbols
 from .verify import Checks
 from .watch import Watch
 
@@ -308,12 +308,12 @@ class Below:
 
         def of_values(*values):
             f, args = made(values)
-            before.append(States(f))
+            before.append(Contents(f))
             return f(*args)
 
         call = SimpleNamespace(arguments=lambda values: (values, {}))
         path, structure = traced(of_values, call, examples, integers, self)
-        if path.loud or any(states.changed() for states in before):
+        if path.loud or any(contents.changed() for contents in before):
             raise TraceError("jit: a function that a verb differentiates does more than return a result")
         return path, structure
 

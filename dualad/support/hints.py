@@ -6,7 +6,7 @@ A verb keeps the signature of the function that it is given: the gradient of ``f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, Never, ParamSpec, TypeAlias, TypedDict, TypeVar, overload
 
 import numpy as np
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Argnums", "Array", "Aux", "Chunk", "Decorator", "Element", "Flags", "ForwardFlags", "ForwardOptions", "HessianFlags", "HessianOptions",
-    "Jacobian", "JacobianOptions", "Number", "Rest", "Result", "StreamOptions", "ValueAndJacobian", "X", "typed_as",
+    "Jacobian", "JacobianOptions", "JitOptions", "Number", "Rest", "Result", "StreamOptions", "ValueAndJacobian", "X", "typed_as",
 ]  # fmt: skip
 
 Rest = ParamSpec("Rest")  # further arguments of f, which are passed through
@@ -80,6 +80,18 @@ class StreamOptions(TypedDict, total=False):
     executor: Any
     holomorphic: bool
     nan_safe: bool
+
+
+class JitOptions(TypedDict, total=False):
+    """Those of `jit`."""
+
+    static_argnums: int | Iterable[int]
+    static_argnames: str | Iterable[str]
+    backend: str | None
+    cache_size: int
+    threads: int | None
+    verify: bool | None
+    paths: int
 
 
 X_contra = TypeVar("X_contra", contravariant=True)
