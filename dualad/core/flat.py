@@ -7,6 +7,7 @@ import operator
 import numpy as np
 
 from ..rules.writing import cycled
+from .conversions import STANDING, lift
 from .dispatch import array
 
 __all__ = ["Flat"]
@@ -60,19 +61,17 @@ class Flat:
         return self.copy().__array__(dtype)
 
     def __array_ufunc__(self, ufunc, method, *args, **kwargs):
-        return getattr(ufunc, method)(*map(elements, args), **kwargs)
+        return getattr(ufunc, method)(*lift(args), **kwargs)
 
     def __array_function__(self, fn, types, args, kwargs):
-        return fn(*map(elements, args), **{name: elements(value) for name, value in kwargs.items()})
+        return fn(*lift(args), **lift(kwargs))
 
 
-def elements(x):
-    """Return `x` with the iterators in it as arrays."""
-    return x.copy() if isinstance(x, Flat) else type(x)(map(elements, x)) if type(x) in (list, tuple) else x
+STANDING[Flat] = Flat.copy
 
 
 def compared(compare):
-    return lambda self, other: compare(self.copy(), elements(other))
+    return lambda self, other: compare(self.copy(), lift(other))
 
 
 for name in ("lt", "le", "eq", "ne", "gt", "ge"):
