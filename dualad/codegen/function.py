@@ -17,7 +17,6 @@ from ..loops.nests import below, boxes_of, cuts_of, flattens, jam, jams, lanes_o
 from ..support.costs import CALLED_DEPTH, LANES, LONG_FUNCTION, SMALL_ARRAY_BYTES
 from .body import LARGE, Body, around, each_row, started, table_row
 from .build import BLOCK, BLOCK_HIGH, BLOCK_LOW, PARTIAL, PARTS_OF, array, block_of, bounds, combined, in_block, literal, neutral, row_of
-from .merge import merged
 
 __all__ = ["Function", "Names", "is_number"]
 
@@ -390,45 +389,20 @@ class Function:
 
     def scan(self, nest):
         """Emit a cumulative sum or product: the axis it goes along is the innermost loop."""
-        root, body, expression, place = self.along_an_axis(nest)
-        form = root.form
+        (root,), form = nest.roots, nest.roots[0].form
+        self.loops_emitted += 1
+        pull = self.pull([(0, n) for n in nest.shape])
+        expression = pull(form.source, pull.own)
+        body = Body(self, pull.box, hoisted=False)
+        body.evaluate([expression])
+        place = body.element(self.buffer(root), pull.own)
         total = Var(self.new("s"), arithmetic_dtype(root.dtype.name))
         first = literal(-root.dtype.type(0)) if form.name == "sum" else neutral(form.name, root.dtype)  # the first is the element itself
         combine = Assign((total,), (combined(form.name, total, body.name(expression)),))
         statements = [*body.before[body.depth], combine, Store(place.array, place.index, total)]
         along = For(body.index[form.axis], number(0), number(nest.shape[form.axis]), tuple(statements))
-        self.around_an_axis(nest, body, [Assign((total,), (first,)), along])
-
-    def order(self, nest):
-        """Emit the places that sort the rows along an axis, each in arrays of its own."""
-        root, body, expression, place = self.along_an_axis(nest)
-        form = root.form
-        at, bounds = body.index[form.axis], (number(0), number(nest.shape[form.axis]))
-        rooms = [self.work((bounds[1].value + 1,), dtype) for dtype in (form.source.dtype, form.source.dtype, root.dtype, root.dtype)]
-        names = [Var(self.new("s"), room.type) for room in rooms]
-        keys, places = names[:2], names[2:]
-        copied = (*body.before[body.depth], Store(keys[0], (at,), body.name(expression)), Store(places[0], (at,), at))
-        statements = [
-            Assign(tuple(names), tuple(rooms)),
-            For(at, *bounds, copied),
-            *merged(keys, places, lambda dtype: Var(self.new("k"), dtype)),
-            For(at, *bounds, (Store(place.array, place.index, Load(places[0], (at,))),)),
-        ]
-        self.around_an_axis(nest, body, statements)
-
-    def along_an_axis(self, nest):
-        """Return the root of a nest along an axis, the body that evaluates what it reads, that expression, and its own element."""
-        (root,) = nest.roots
-        self.loops_emitted += 1
-        pull = self.pull([(0, n) for n in nest.shape])
-        expression = pull(root.form.source, pull.own)
-        body = Body(self, pull.box, hoisted=False)
-        body.evaluate([expression])
-        return root, body, expression, body.element(self.buffer(root), pull.own)
-
-    def around_an_axis(self, nest, body, statements):
-        """Emit statements in the loops of a nest but the one along its axis."""
-        for axis in (k for k in reversed(range(body.depth)) if k != nest.roots[0].form.axis):
+        statements = [Assign((total,), (first,)), along]
+        for axis in (k for k in reversed(range(body.depth)) if k != form.axis):
             statements = [For(body.index[axis], number(0), number(nest.shape[axis]), tuple(statements))]
         self.statements += statements
 

@@ -24,7 +24,7 @@ from .maps import WHOLE, resolved, scalar_of, within
 
 __all__ = [
     "LOWERINGS", "AffineIndex", "Buffer", "Call", "Choose", "Cumulative", "Fill", "GatherIndex", "Index", "Made", "Map", "NoLoopForm",
-    "Node", "Order", "Piecewise", "Position", "Reduce", "Region", "Repeat", "Scatter", "Window", "along", "broadcast", "buffer",
+    "Node", "Piecewise", "Position", "Reduce", "Region", "Repeat", "Scatter", "Window", "along", "broadcast", "buffer",
     "converted", "copied", "elements_of_one", "fill", "identity", "in_memory", "indexed", "lowers", "mapped", "parts_of", "runs_of",
     "taken",
 ]  # fmt: skip
@@ -145,18 +145,6 @@ class Cumulative:
     """A cumulative sum or product along an axis."""
 
     name: str
-    source: Node
-    axis: int
-
-    @property
-    def operands(self):
-        return (self.source,)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Order:
-    """The places from which elements are taken along an axis so that they are sorted, NaN last; equal ones stay in their order."""
-
     source: Node
     axis: int
 

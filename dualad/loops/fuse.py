@@ -26,7 +26,6 @@ from .forms import (
     Made,
     Map,
     Node,
-    Order,
     Piecewise,
     Position,
     Reduce,
@@ -52,7 +51,7 @@ def worth_storing(times: float, cost: float, outside: bool = False) -> bool:
 
 @dataclass(eq=False)
 class Nest:
-    """Roots that share the loops over one index space; of `kind` ``loops``, ``straight``, ``scan``, ``order`` or ``scatter``.
+    """Roots that share the loops over one index space; of `kind` ``loops``, ``straight``, ``scan`` or ``scatter``.
 
     Where it is cut into blocks (see `threads`), these are of so many `rows`.
     """
@@ -140,7 +139,7 @@ def straight(node, cost):
     """Return whether a root is written out element by element; as an array that numbers are gathered in is, however long it is."""
     if isinstance(node.form, Piecewise) and len(node.form.regions) == node.size and all(x.source.size == 1 for x in node.form.regions):
         return True
-    if isinstance(node.form, Scatter | Order) or node.size > UNROLLED_ELEMENTS:
+    if isinstance(node.form, Scatter) or node.size > UNROLLED_ELEMENTS:
         return False
     if isinstance(node.form, Reduce) and terms(node) > UNROLLED_ELEMENTS:
         return False
@@ -153,7 +152,7 @@ def roots_of(order, outputs):
     forced = {node for node in outputs if not given(node)}
     for node in order:
         form = node.form
-        if isinstance(form, Scatter | Cumulative | Order) or (isinstance(form, Reduce) and terms(node) > INLINED_TERMS):
+        if isinstance(form, Scatter | Cumulative) or (isinstance(form, Reduce) and terms(node) > INLINED_TERMS):
             forced.add(node)
         if isinstance(form, Call) or (isinstance(form, Buffer) and form.view_of is not None):
             forced.update(operand for operand in form.operands if not given(operand))
@@ -213,7 +212,7 @@ def additions(outputs):
     for node in reachable(outputs):
         if isinstance(node.form, Map):
             total += node.size * node.form.scalar.cost
-        elif isinstance(node.form, Reduce | Cumulative | Order | Scatter):
+        elif isinstance(node.form, Reduce | Cumulative | Scatter):
             total += node.form.source.size
     return total
 
@@ -305,7 +304,7 @@ def phases(order):
     phase: dict[Node, int] = {}
     for node in order:
         phase[node] = max(
-            (phase[operand] + isinstance(operand.form, Reduce | Cumulative | Order | Scatter | Call) for operand in operands(node)),
+            (phase[operand] + isinstance(operand.form, Reduce | Cumulative | Scatter | Call) for operand in operands(node)),
             default=0,
         )
     return phase
@@ -340,7 +339,7 @@ def pulled(form, at):
             form.source,
             tuple(AffineIndex(100 + k, ((0, n, 1, 0),)) if k in form.axes else next(inner) for k, n in enumerate(form.source.shape)),
         )
-    elif isinstance(form, Cumulative | Order):
+    elif isinstance(form, Cumulative):
         yield form.source, at
 
 
@@ -374,7 +373,6 @@ def place(root, level, nests, home, stored, cost):
     kind = (
         "straight" if straight(root, cost)
         else "scan" if isinstance(root.form, Cumulative)
-        else "order" if isinstance(root.form, Order)
         else "scatter" if isinstance(root.form, Scatter)
         else "loops"
     )  # fmt: skip

@@ -1,6 +1,7 @@
-"""The lowering of what searches and sorts: ranks by counting or merging, places by bisection. See `lower`.
+"""The lowering of what searches and sorts: ranks by counting, places by bisection. See `lower`.
 
-NaN comes last, as NumPy sorts; equal elements keep their order, so that `argsort` of any kind is the stable one here.
+NaN comes last, as NumPy sorts; equal elements keep their order, so that `argsort` of any kind is the stable one here. Many are sorted
+by NumPy.
 """
 
 from __future__ import annotations
@@ -9,14 +10,13 @@ import math
 
 from ..rules.names import np
 from ..rules.shapes import select
-from ..support.costs import CACHE_ELEMENTS, UNROLLED_ELEMENTS
+from ..support.costs import CACHE_ELEMENTS, ONE_BY_ONE
 from .forms import (
     LOWERINGS,
     Cumulative,
     GatherIndex,
     Node,
     NoLoopForm,
-    Order,
     Scatter,
     along,
     converted,
@@ -77,8 +77,8 @@ def argsort(out, x, axis=-1, kind=None, order=None, stable=None):
     x, axis = along_axis(ordered(x), axis)
     if order is not None:
         raise NoLoopForm("it sorts by fields")
-    if x.shape[axis] > UNROLLED_ELEMENTS:
-        return Node(Order(x, axis), x.shape, WHOLE)
+    if x.shape[axis] > ONE_BY_ONE:
+        raise NoLoopForm("NumPy sorts many numbers faster")
     return put_back(out, position(axis, x.shape), ranks(x, axis), axis, x.shape)
 
 
