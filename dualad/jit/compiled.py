@@ -40,12 +40,12 @@ def compile_llvm(program, threads=None):
     with compiler():
         try:
             from ..codegen import machine  # noqa: F401  (llvmlite)
-            from ..codegen.native import compile_llvm
+            from ..codegen.native import Native
         except Exception as error:  # where a library is broken, an OSError for one
             raise ImportError(repr(error)) from error
 
     with collecting_seldom:
-        return compile_llvm(program, threads)
+        return Native(program, threads)
 
 
 def compile_members(compiled, examples, moving):

@@ -15,7 +15,7 @@ from ..support.ufunc_loops import INVALID, enter, watched
 from .forms import Made, Node, NoLoopForm, converted, in_memory
 from .inner_loops import CallOfLoop, Layout
 
-__all__ = ["by_python", "guarded"]
+__all__ = ["by_python", "evaluated", "guarded"]
 
 #: the names under which compiled code knows them; what is entered keeps the operation, so that its function's id stays its own
 NAMES: dict[tuple, str] = {}
@@ -55,7 +55,7 @@ def called(operation: Operation) -> Callable[..., None]:
     """Return an operation as a function of the pointers of its arguments and results; an error raises the flag of an invalid operation."""
     clear, _ = watched()
     raised = ctypes.CDLL(None).feraiseexcept
-    places = {value: i for i, value in enumerate(operation.reads)}
+    function = evaluated(operation)
     taken, results = list(map(reader, operation.reads)), list(map(reader, operation.outputs))
     pointers = ctypes.c_void_p * (len(taken) + len(results))
     kinds = [(value.kind == "array", value.kind == "python") for value in operation.reads]
@@ -70,10 +70,9 @@ def called(operation: Operation) -> Callable[..., None]:
                 take(place).copy() if array else take(place)[()].item() if python else take(place)[()]
                 for take, place, (array, python) in zip(taken, at, kinds, strict=False)
             ]
-            args, kwargs = (map_values(lambda value: given[places[value]], part) for part in (operation.args, operation.kwargs))
             with np.errstate(all="ignore"):
-                made = operation.call(*args, **kwargs)
-            for take, place, x in zip(results, at[len(taken) :], made if operation.several else (made,), strict=True):
+                made = function(*given)
+            for take, place, x in zip(results, at[len(taken) :], made, strict=True):
                 result = take(place)
                 if np.shape(x) != result.shape:
                     raise ValueError(f"{public_name(operation.fn)} gives an array of shape {np.shape(x)}, where it gave {result.shape}")
@@ -84,6 +83,18 @@ def called(operation: Operation) -> Callable[..., None]:
             raised(INVALID)
 
     return evaluate
+
+
+def evaluated(operation: Operation) -> Callable[..., tuple]:
+    """Return an operation as a function of the values that it reads, which returns its results."""
+    places = {value: i for i, value in enumerate(operation.reads)}
+
+    def function(*given):
+        args, kwargs = (map_values(lambda value: given[places[value]], part) for part in (operation.args, operation.kwargs))
+        made = operation.call(*args, **kwargs)
+        return made if operation.several else (made,)
+
+    return function
 
 
 def reader(value):

@@ -23,7 +23,7 @@ from dualad.codegen.machine import (
     FUSES,
     assembly,
 )
-from dualad.codegen.native import compile_llvm
+from dualad.codegen.native import Native
 from dualad.graph.nested import Scan
 from dualad.graph.passes import optimised
 from dualad.graph.program import Program
@@ -48,7 +48,7 @@ def test_emitted_source_is_the_golden_one(name):
 
 def agrees(f, *args, rtol=1e-13, native=None):
     """Check a compiled function against the function itself; return what was compiled."""
-    native = native or compile_llvm(traced(f, *args))
+    native = native or Native(traced(f, *args))
     with np.errstate(all="ignore"):
         expected = f(*args)
     expected = expected if isinstance(expected, tuple | list) else [expected]
@@ -91,7 +91,7 @@ def test_loops_that_are_rolled_up(name):
             program = trace.finish(outs if isinstance(outs, tuple | list) else [outs])
         program = optimised(rolled(program, False), False)
         loops = sum(type(operation.fn) is Scan for operation in program.operations)
-        native = agrees(g, *args, rtol=1e-9, native=compile_llvm(program))
+        native = agrees(g, *args, rtol=1e-9, native=Native(program))
         assert 1 <= loops <= 2 and "called" not in native.notes and native.source.count("for k in range(") == loops
 
 
@@ -154,7 +154,7 @@ def test_every_map_gives_what_numpy_gives(dtype):
             continue
         p.outputs.append(p.append(fn, tuple(inputs[:count]), {}, ans))
         wanted.append((fn, ans))
-    native = compile_llvm(p)
+    native = Native(p)
     single = any(ans.dtype in (np.float32, np.complex64) for _, ans in wanted)
     for got, (fn, ans) in zip(native.call(*arrays), wanted, strict=True):
         assert got.dtype == ans.dtype, fn
@@ -168,7 +168,7 @@ def test_sums_keep_special_values():
     for x in ([-0.0, -0.0], [np.inf, 1.0], [np.inf, -np.inf], [np.nan, 1.0], [1e308, 1e308]):
         x = np.resize(np.array(x), 100)
         agrees(lambda x: (np.sum(x), np.max(x), np.min(x), np.prod(x[:3]), np.any(x), np.all(x)), x)
-        (total,) = compile_llvm(traced(np.sum, x)).call(x)
+        (total,) = Native(traced(np.sum, x)).call(x)
         with np.errstate(all="ignore"):
             assert np.signbit(total) == np.signbit(np.sum(x))
 
@@ -186,7 +186,7 @@ def test_kinds_of_reductions_and_dtypes():
 
 
 def test_arguments_of_any_layout_and_results_apart():
-    native = compile_llvm(traced(lambda x, y: (x + y, x), np.zeros((40, 30)), np.float64(1.0)))
+    native = Native(traced(lambda x, y: (x + y, x), np.zeros((40, 30)), np.float64(1.0)))
     x = np.asfortranarray(np.arange(1200.0).reshape(40, 30))
     frozen = x.copy()
     frozen.flags.writeable = False
@@ -260,11 +260,11 @@ def test_results_in_the_order_of_f_are_computed_in_it():
         y = np.sin(x).T
         return y, np.sum(x, 0)[:, None] * y, x.copy("F"), y
 
-    native = compile_llvm(traced(f, x))
+    native = Native(traced(f, x))
     for out, expected in zip(native.call(x), f(x), strict=True):
         assert out.flags.f_contiguous == expected.flags.f_contiguous and out.flags.c_contiguous == expected.flags.c_contiguous
         np.testing.assert_allclose(out, expected, rtol=1e-14)
-    alone = compile_llvm(traced(lambda x: np.sin(x).T, x))
+    alone = Native(traced(lambda x: np.sin(x).T, x))
     assert "for j in range(1200)" in alone.source and "fortran" not in alone.raw.__code__.co_names
 
 
@@ -389,7 +389,7 @@ def test_numbers_beside_loops_over_arrays():
 def test_what_would_be_compiled_for_long_is_refused_by_its_line(monkeypatch):
     monkeypatch.setattr("dualad.codegen.native.PROGRAM_OPERATIONS", 10)
     with pytest.raises(OverflowError, match=r"has \d+ lines, .*emitted_examples.py.*Write it as chain"):
-        compile_llvm(SOURCES["wave"])
+        Native(SOURCES["wave"])
 
 
 def test_numbers_that_are_gathered_are_written_out():

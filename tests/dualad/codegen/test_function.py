@@ -10,7 +10,7 @@ from test_emit import agrees
 from checkpoint import grad, vjp
 from dualad import jit
 from dualad.codegen.emit import emit
-from dualad.codegen.native import compile_llvm
+from dualad.codegen.native import Native
 from dualad.loops.fuse import plan
 
 
@@ -64,8 +64,8 @@ def test_reductions_beside_a_last_axis_too_short_for_vectors(dtype):
     agrees(lambda x: (np.sum(x[::-1], 0), np.sum(x, 1), np.sum(x * x)), x[:, :2] * 1j, rtol=1e-5)
     large = np.random.default_rng(9).standard_normal((50_000, 3))
     loss = lambda x: np.sum(np.sin(x[1:] * x[:-1]) ** 2) + np.sum(np.sum(x, 1) ** 3)
-    agrees(grad(loss), large, native=compile_llvm(traced(grad(loss), large), 2), rtol=1e-11)
-    agrees(loss, large * 1e9, native=compile_llvm(traced(loss, large), 2), rtol=1e-11)
+    agrees(grad(loss), large, native=Native(traced(grad(loss), large), 2), rtol=1e-11)
+    agrees(loss, large * 1e9, native=Native(traced(loss, large), 2), rtol=1e-11)
 
 
 def joined(axis, pieces, width):

@@ -12,7 +12,7 @@ pytest.importorskip("llvmlite")
 
 from checkpoint import Stats, chain, grad, hvp
 from dualad import jit, jvp
-from dualad.codegen.native import compile_llvm
+from dualad.codegen.native import Native
 from dualad.jit.compiled import BACKENDS
 from dualad.loops import inner_loops
 from dualad.rules.decompositions import qr_factors
@@ -26,7 +26,7 @@ Z = X[0] + 1j * X[1]
 
 @pytest.fixture(autouse=True)
 def compiler(monkeypatch):
-    monkeypatch.setitem(BACKENDS, "llvm", compile_llvm)
+    monkeypatch.setitem(BACKENDS, "llvm", Native)
     monkeypatch.setattr(inner_loops, "CHECKED", {})
 
 

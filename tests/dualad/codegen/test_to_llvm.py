@@ -18,7 +18,7 @@ from checkpoint import vjp
 from dualad import jit, jvp
 from dualad.codegen import arithmetic, kernels, machine, scalars, to_llvm
 from dualad.codegen.machine import FUSES, code, optimised
-from dualad.codegen.native import compile_llvm
+from dualad.codegen.native import Native
 from dualad.codegen.to_llvm import kernel
 from dualad.ir.nodes import ArrayType, Call, For, ForRows, Load, Store, Table, number
 from dualad.ir.values import Value, call, op
@@ -89,7 +89,7 @@ def test_functions_that_numpy_has_under_the_same_name(name, dtype):
     pairs = [np.repeat(numbers, len(numbers)), np.tile(numbers, len(numbers))]
     fn = getattr(np, name)
     arguments = pairs[: fn.nin]
-    (found,) = compile_llvm(traced(fn, *arguments)).call(*arguments)
+    (found,) = Native(traced(fn, *arguments)).call(*arguments)
     with np.errstate(all="ignore"):
         expected = fn(*arguments)
     assert found.dtype == expected.dtype
@@ -121,7 +121,7 @@ def test_integers_of_every_width_wrap_as_in_numpy(dtype):
 
     with np.errstate(all="ignore"):
         expected = f(x, y)
-    native = compile_llvm(traced(f, x, y))
+    native = Native(traced(f, x, y))
     assert "called" not in native.notes.replace("np.absolute", "") or limits.min == 0
     for fn, found, true in zip(OF_INTEGERS, native.call(x, y), expected, strict=True):
         assert found.dtype == true.dtype
@@ -140,7 +140,7 @@ def test_dtypes_together_are_numpys(dtype, other):
         yield from (a < b, np.maximum(a, b), b.astype(dtype), np.max(a), np.min(b), a[::-1] >= b) if real else ()
 
     expected = list(f(a, b))
-    found = compile_llvm(traced(lambda a, b: tuple(f(a, b)), a, b)).call(a, b)
+    found = Native(traced(lambda a, b: tuple(f(a, b)), a, b)).call(a, b)
     for x, y in zip(found, expected, strict=True):
         assert np.asarray(x).dtype == np.asarray(y).dtype
         np.testing.assert_allclose(x, y, rtol=1e-6 if np.asarray(y).dtype in (np.float32, np.complex64) else 1e-14)
@@ -168,12 +168,12 @@ def test_integers_of_python_do_not_wrap_where_a_dtype_cannot_hold_them(dtype):
     x, last = np.arange(5, dtype=dtype), int(np.iinfo(dtype).max)
     beyond = (last + 1, -1 - last, -(1 << 63), (1 << 63) - 1)
     compare = lambda x, k: tuple(fn(x, k) for fn in COMPARED) + tuple(fn(k, x) for fn in COMPARED)
-    call = compile_llvm(traced(compare, x, 3)).call
+    call = Native(traced(compare, x, 3)).call
     for k in (3, last, *beyond):
         np.testing.assert_array_equal(call(x, k), compare(x, k))
-        np.testing.assert_array_equal(compile_llvm(traced(lambda x, k=k: compare(x, k), x)).call(x), compare(x, k))
+        np.testing.assert_array_equal(Native(traced(lambda x, k=k: compare(x, k), x)).call(x), compare(x, k))
     for f in OF_AN_INTEGER.values():
-        call = compile_llvm(traced(f, x, 3)).call
+        call = Native(traced(f, x, 3)).call
         for k in (0, 100, last):
             (found,) = call(x, k)
             assert found.dtype == dtype
@@ -189,7 +189,7 @@ def test_numbers_of_every_dtype_are_arguments():
     numbers += [np.uint64(2**64 - 1), np.int8(-3), np.float32(0.1), np.complex64(0.1 - 2j), np.bool_(True), 5, 0.5, 1j, True]
     x = np.arange(4.0)
     for given in numbers:
-        out = compile_llvm(traced(lambda x, n: (x * n, n + n), x, given)).call(x, given)
+        out = Native(traced(lambda x, n: (x * n, n + n), x, given)).call(x, given)
         with np.errstate(over="ignore"):
             expected = x * given, given + given
         for found, true in zip(out, expected, strict=True):
@@ -287,7 +287,7 @@ def test_complex_numbers_are_numpys(fn, dtype):
         with np.errstate(all="ignore"):
             given = [x.astype(dtype) for x in arguments][: 2 if fn is strong_multiply else getattr(fn, "nin", 1)]
             expected = fn(*given)
-        (found,) = compile_llvm(traced(fn, *given)).call(*given)
+        (found,) = Native(traced(fn, *given)).call(*given)
         assert found.dtype == expected.dtype
         if fused:
             np.testing.assert_array_equal(found, expected)
@@ -329,7 +329,7 @@ SPECTRAL = {
 @pytest.mark.parametrize("name", SPECTRAL)
 def test_spectral_steps_are_translated(name):
     f, args = SPECTRAL[name]
-    results = compile_llvm(traced(f, *args)).call(*args)
+    results = Native(traced(f, *args)).call(*args)
     expected = f(*args)
     for a, b in zip(results, expected if isinstance(expected, tuple) else (expected,), strict=True):
         single = np.asarray(b).dtype in (np.complex64, np.float32)
@@ -366,7 +366,7 @@ def test_kernels_are_computed_in_the_order_in_which_python_makes_their_expressio
 @pytest.mark.parametrize("name", ["wave", "wave_jvp", "lorenz", "diffusion"])
 def test_emitted_programs_as_python_runs_what_is_printed(name):
     """With the same kernels, which are plain functions: bit for bit."""
-    native = compile_llvm(SOURCES[name])
+    native = Native(SOURCES[name])
     assert not native.fixed  # nothing is built in
     plain = python_of(native.source)
     rng = np.random.default_rng(3)
@@ -386,7 +386,7 @@ def test_pieces_and_shared_kernels_give_the_same_bits(name, monkeypatch):
     for longest, size in (10**9, 10**9), (1, 10**9), (0, 0):
         monkeypatch.setattr(to_llvm, "LONG_FUNCTION", longest)
         monkeypatch.setattr(machine, "LONG_FUNCTION", size)
-        native = compile_llvm(SOURCES[name])
+        native = Native(SOURCES[name])
         rng = np.random.default_rng(3)
         kinds = [ArrayType(x.dtype.name, x.shape) if x.shape else x.dtype.name for x in native.plan.program.inputs]
         outs.append(native.call(*[filled(kind, rng) for kind in kinds]))
@@ -397,7 +397,7 @@ def test_pieces_and_shared_kernels_give_the_same_bits(name, monkeypatch):
 
 @pytest.mark.parametrize("name", ["wave", "lorenz", "in_slices_vjp"])
 def test_memory_is_for_variables_that_are_set_at_several_places(name):
-    emitted = compile_llvm(SOURCES[name]).emitted
+    emitted = Native(SOURCES[name]).emitted
     for title in emitted.functions.values():
         text = code(emitted.module, title)[1].partition("@slots_")[0]
         for function in text.split("\ndefine "):
@@ -407,7 +407,7 @@ def test_memory_is_for_variables_that_are_set_at_several_places(name):
 
 def test_loops_call_shared_kernels_of_vectors(monkeypatch):
     monkeypatch.setattr(to_llvm, "LONG_FUNCTION", 100)
-    text = str(optimised(code(compile_llvm(SOURCES["wave"]).emitted.module, "part0")[1]))
+    text = str(optimised(code(Native(SOURCES["wave"]).emitted.module, "part0")[1]))
     assert re.search(r"call [^@]*<\d+ x double> @f\d_exp\.\d+", text)
     (vectors,) = re.findall(r"define [^@]*@f\d_exp\.4.*?\n}", text, re.DOTALL)
     assert "br " not in vectors

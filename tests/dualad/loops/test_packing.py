@@ -9,7 +9,7 @@ pytest.importorskip("llvmlite")
 
 from checkpoint import value_and_grad
 from dualad import jit
-from dualad.codegen.native import compile_llvm
+from dualad.codegen.native import Native
 from dualad.graph.trace import Trace
 from dualad.support.costs import ONE_BY_ONE
 
@@ -67,7 +67,7 @@ def test_no_function_takes_or_gives_each_number():
     with Trace() as tracing:
         xs = [tracing.input(x) for x in NUMBERS]
         program = tracing.finish([*(x * 2.0 for x in xs), *reversed(xs)])
-    native = compile_llvm(program)
+    native = Native(program)
     assert list(native.call(*NUMBERS)) == [*(2.0 * x for x in NUMBERS), *reversed(NUMBERS)]
     assert max(len(function.parameters) for function in native.emitted.module.parts) <= 4
 

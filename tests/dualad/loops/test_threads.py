@@ -23,7 +23,7 @@ from dualad import jit, jvp
 from dualad.codegen import native as backend
 from dualad.codegen import team
 from dualad.codegen.emit import text_of
-from dualad.codegen.native import Native, compile_llvm, compiled
+from dualad.codegen.native import Native, compiled
 from dualad.ir.nodes import ArrayType, Assign, Call, Cast, Do, For, Function, Load, Module, Store, Var, number
 from dualad.ir.values import op
 from dualad.jit.compiled import BACKENDS
@@ -78,7 +78,7 @@ def bits(outs):
 @pytest.mark.parametrize("name", CASES)
 def test_the_same_bits_for_every_number_of_threads(name):
     f, args = CASES[name]
-    natives = [compile_llvm(traced(f, *args), threads) for threads in (1, 2, 3)]
+    natives = [Native(traced(f, *args), threads) for threads in (1, 2, 3)]
     expected = f(*args)
     results = [native.call(*args) for native in natives]
     for got, right in zip(results[0], expected if isinstance(expected, tuple) else (expected,), strict=True):
@@ -90,7 +90,7 @@ def test_the_same_bits_for_every_number_of_threads(name):
 
 
 def test_the_number_of_blocks_rests_on_the_shape():
-    source = lambda u, threads, f=lambda u: u * 2.0: compile_llvm(traced(f, u), threads).source
+    source = lambda u, threads, f=lambda u: u * 2.0: Native(traced(f, u), threads).source
     assert "run(part0_block, 31, (x0, y0,))" in source(U, 2)  # of 2 rows, 134 elements
     assert "run(" not in source(U, None) and "run(" not in source(U[:3, :50], 2)
     assert "run(part0_block, 61, (x0, y0,))" in source(U + 0j, 2) and "run(" in source(U[:3, :50] + 0j, 2)
@@ -98,7 +98,7 @@ def test_the_number_of_blocks_rests_on_the_shape():
 
 
 def test_through_jit_and_its_derivatives(monkeypatch):
-    monkeypatch.setitem(BACKENDS, "llvm", compile_llvm)
+    monkeypatch.setitem(BACKENDS, "llvm", Native)
     found = []
     for threads in (1, 2, 3):
         f = jit(lambda x, y: np.sum(np.sin(x) * np.exp(-(y**2))), threads=threads)
@@ -178,7 +178,7 @@ def test_threads_share_the_steps_of_compiled_chains(name):
 
 @pytest.mark.parametrize("room_of_states", [1 << 26, 5 * U.nbytes])
 def test_threads_share_the_turns_of_loops_in_programs(room_of_states, monkeypatch):
-    monkeypatch.setitem(BACKENDS, "llvm", compile_llvm)
+    monkeypatch.setitem(BACKENDS, "llvm", Native)
     monkeypatch.setattr(within, "HELD_BYTES", room_of_states)  # with little, a loop is one of loops
     loss = lambda x, c: total(chain(free, (x, 0.5), c, steps=16))
     found, counts = [], []
@@ -204,7 +204,7 @@ def test_nobody_is_woken_for_a_short_program(monkeypatch):
     counts = []
     for least in (0, 1 << 20):
         monkeypatch.setattr(backend, "WOKEN_ADDITIONS", least)
-        native, before = compile_llvm(traced(lambda u: u * 2.0, U), 2), shared(2)
+        native, before = Native(traced(lambda u: u * 2.0, U), 2), shared(2)
         np.testing.assert_array_equal(native.call(U)[0], U * 2.0)
         counts.append(shared(2) - before)
     assert counts == [1, 0]
@@ -219,7 +219,7 @@ def test_gradients_under_every_schedule(schedule):
 
 def test_an_error_in_a_block_is_the_callers():
     index = np.arange(3001) % 3001
-    native = compile_llvm(traced(lambda x, k: x[k] * 2.0, X, index), 3)
+    native = Native(traced(lambda x, k: x[k] * 2.0, X, index), 3)
     np.testing.assert_array_equal(native.call(X, index)[0], X[index] * 2.0)
     index[2000] = 4000
     with pytest.raises(IndexError, match="index 4000 is out of bounds for axis 0 with size 3001"):
