@@ -49,7 +49,7 @@ class Callers:
         pairs = zip(plan.results, self.outs, strict=True)
         results = {memory_of(node) for node, out in pairs if node is not None and out.kind == "array"}
         own = {name: node for node, name in self.names.items() if node in plan.stored and node not in returned}.values()
-        self.own, self.fitting = {*own}, {*own, *emitted.constants, *(() if self.called else plan.given)}
+        self.own, self.fitting = {*own}, {*own, *emitted.constants}
         self.results = [node for node in own if node in results or self.called]
         self.work = [node for node in own if node not in results and not self.called]
         self.space: dict[str, Any] = {
@@ -91,7 +91,7 @@ class Callers:
 
     def argument(self, node):
         """Return a buffer as a part takes it."""
-        return self.names[node] if node in self.fitting else f"fit({self.held(node)}, {self.names[node]})"
+        return self.names[node] if node in self.fitting or not self.called else f"fit({self.held(node)}, {self.names[node]})"
 
     def value(self, value):
         """Return a value as the operation that is called takes it."""
@@ -159,7 +159,7 @@ class Callers:
     def made(self):
         """Return the functions."""
         space, inputs = self.space, [f"x{k}" for k in range(len(self.plan.given))]
-        given, needed = ", ".join(inputs), {node for nodes in self.buffers.values() for node in nodes} & self.fitting
+        given, needed = ", ".join(inputs), {node for nodes in self.buffers.values() for node in nodes if not self.called}
         fitted = [f"fit({self.held(node)}, {x})" if node in needed else x for node, x in zip(self.plan.given, inputs, strict=True)]
         allocated = [f"{self.names[node]} = empty({node.shape}, {self.held(node.dtype)})" for node in self.results]
         outs = f"({''.join(f'{self.output(k)}, ' for k in range(len(self.outs)))})"
