@@ -29,7 +29,7 @@ from ..graph.nested import Scan
 from ..graph.split import Routine
 from ..ir.nodes import Assign, Call, Fill, For, ForRows, Function, If, Load, Module, Store, Var, number
 from ..ir.values import Value, op, unwrapped
-from ..ir.verify import checking, verify
+from ..ir.verify import checking, unset, verify
 from ..ir.walk import walked
 from ..loops.forms import NoLoopForm
 from ..rules.kinds import row_says
@@ -45,7 +45,7 @@ def place(room, free, kind):
     """Return the next free array of a kind, or a new one."""
     array = next(free.get(kind, iter(())), None)
     if array is None:
-        array = np.empty(*kind)
+        array = unset(*kind) if checking() else np.empty(*kind)
         room.setdefault(kind, []).append(array)
     return array
 

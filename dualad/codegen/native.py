@@ -71,8 +71,7 @@ class Native:
         if reason is not None:
             raise OverflowError(reason)
         if checking():
-            given = [name for node, name in self.emitted.names.items() if node not in self.plan.stored]
-            verify(self.emitted.module, self.emitted.functions.values(), given)
+            verify(self.emitted.module)
         small = [node for node in self.emitted.constants if node.shape and node.form.array.nbytes <= SMALL_ARRAY_BYTES]
         self.fixed = {node: prepared(node, node.form.array) for node in small}
         return [
