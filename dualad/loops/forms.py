@@ -7,15 +7,16 @@ of integers).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from ..graph.program import Value
 from ..rules.cotangents import Shaped
-from ..rules.indexing import expanded
 from ..rules.kinds import ROWS
 from ..rules.scalars import IMAGINARY, REAL_PART, Scalar, itself
 from ..rules.shapes import select
@@ -24,9 +25,9 @@ from .maps import WHOLE, resolved, scalar_of, within
 
 __all__ = [
     "LOWERINGS", "AffineIndex", "Buffer", "Call", "Choose", "Cumulative", "Fill", "GatherIndex", "Index", "Made", "Map", "NoLoopForm",
-    "Node", "Piecewise", "Position", "Reduce", "Region", "Repeat", "Scatter", "Window", "along", "broadcast", "buffer",
-    "converted", "copied", "elements_of_one", "fill", "identity", "in_memory", "indexed", "lowers", "mapped", "parts_of", "runs_of",
-    "taken",
+    "Node", "Piecewise", "Position", "Reduce", "Region", "Repeat", "Scatter", "along", "broadcast", "buffer", "converted", "copied",
+    "elements_of_one", "fill", "identity", "in_memory", "indexed", "lowers", "mapped", "maps_of", "parts_of", "runs_of", "shown", "taken",
+    "view",
 ]  # fmt: skip
 
 
@@ -373,64 +374,36 @@ def copied(node, dtype, weak=False):
     return Node(Map(scalar_of(np.copy), (node,), (node.dtype,)), node.shape, dtype, weak)
 
 
-# --- basic indices -------------------------------------------------------------------------------------------------------------------
+# --- views -------------------------------------------------------------------------------------------------------------------------
 
 
-class Window:
-    """A part of an array that basic indices and turns of axes show: for each axis a position or a range, and the order of axes."""
+def shown(shape, fn):
+    """Return what a function that gives a view shows of an array, as its strides say, if each axis of the array has one of its own.
 
-    def __init__(self, shape):
-        self.parts: list[Any] = [range(n) for n in shape]  # ranges and positions
-        self.order: list[int | None] = list(range(len(shape)))
+    For each of these axes, that is the axis of the view along it, or None, the stride, and the first position; and the view's shape.
+    """
+    steps = [math.prod(4 * n for n in shape[k + 1 :]) for k in range(len(shape))]
+    memory = as_strided(np.empty(1, np.uint8), shape, steps)  # which is never read
+    view = fn(memory)
+    start, first = (array.__array_interface__["data"][0] for array in (view, memory))
+    strides = [stride if n > 1 or abs(stride) in steps else 0 for n, stride in zip(view.shape, view.strides, strict=True)]
+    start, places = start - first, list[tuple[int | None, int, int]]()
+    for n in reversed(shape):
+        digits = [(stride + 2 * n) % (4 * n) - 2 * n for stride in strides]
+        strides = [(stride - digit) // (4 * n) for stride, digit in zip(strides, digits, strict=True)]
+        start, first = divmod(start, 4 * n)
+        axes = [k for k, digit in enumerate(digits) if digit]
+        if len(axes) > 1:
+            raise NoLoopForm("two axes of its result go along one")
+        places.append((axes[0], digits[axes[0]], first) if axes else (None, 0, first))
+    return places[::-1], view.shape
 
-    @property
-    def shape(self):
-        return tuple(1 if axis is None else len(self.parts[axis]) for axis in self.order)
 
-    def index(self, index):
-        """Narrow by a basic index."""
-        old, self.order = self.order, []
-        axes = iter(old)
-        for part in expanded(index, len(old)):
-            if part is None:
-                self.order.append(None)
-                continue
-            axis = next(axes)
-            if isinstance(part, slice):
-                if axis is None:
-                    if len(range(1)[part]) != 1:
-                        raise NoLoopForm("a new axis is cut to nothing")
-                else:
-                    self.parts[axis] = self.parts[axis][part]
-                self.order.append(axis)
-            elif axis is not None:
-                self.parts[axis] = self.parts[axis][int(part)]
-        return self
+def maps_of(places, shape):
+    return [first if axis is None else along(axis, shape[axis], stride, first) for axis, stride, first in places]
 
-    def transpose(self, axes):
-        self.order = [self.order[axis] for axis in axes]
-        return self
 
-    def maps(self):
-        """Return where the shown part is read, in terms of its own axes."""
-        places = {axis: k for k, axis in enumerate(self.order) if axis is not None}
-        return [p if issubclass(type(p), int) else along(places[k], len(p), p.step, p.start) for k, p in enumerate(self.parts)]
-
-    def region(self, source):
-        """Return the box, with `source` (broadcast to the shown shape) in it; None where the ranges have gaps."""
-        box: list[tuple[int, int]] = []
-        maps: list[Any] = [0] * source.ndim
-        shown = self.shape
-        places = {axis: k for k, axis in enumerate(self.order) if axis is not None}
-        for axis, part in enumerate(self.parts):
-            if issubclass(type(part), int):
-                box.append((part, part + 1))
-                continue
-            if abs(part.step) != 1 and len(part) > 1:
-                return None
-            step = part.step if len(part) > 1 else 1
-            box.append((min(part[0], part[-1]), max(part[0], part[-1]) + 1) if len(part) else (0, 0))
-            own = places[axis] - (len(shown) - source.ndim)
-            if own >= 0 and source.shape[own] != 1:
-                maps[own] = AffineIndex(axis, ((*box[-1], step, -step * part.start),))
-        return Region(tuple(box), source, tuple(maps))
+def view(fn, x, *rest, **options):
+    """Return the node of a function that gives a view."""
+    places, shape = shown(x.shape, lambda memory: fn(memory, *rest, **options))
+    return indexed(x, maps_of(places, shape), shape)

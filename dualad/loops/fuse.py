@@ -32,10 +32,10 @@ from .forms import (
     Scatter,
     operands,
     reachable,
+    view,
 )
 from .inline import compose, guard, start
 from .lower import lower
-from .moves import view
 from .packing import pack_inputs, pack_outputs
 
 __all__ = ["Nest", "Part", "Plan", "additions", "adds", "memory_of", "plan", "reachable", "worth_storing"]
@@ -105,7 +105,7 @@ def plan(program: Program, inside: bool = False) -> Plan:
             if k in packed:
                 results[k] = packed[k][0]
             elif node is not None and out.layout == "F" and out.ndim > 1 and out.kind == "array" and node.dtype == out.dtype:
-                results[k] = turned[node] = turned.get(node) or view(np.transpose, node, (), {})
+                results[k] = turned[node] = turned.get(node) or view(np.transpose, node)
     outputs = [node for node in results if node is not None]
     order = reachable(outputs)
     stored = roots_of(order, outputs)

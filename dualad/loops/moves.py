@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
 from numpy.lib.array_utils import normalize_axis_tuple
-from numpy.lib.stride_tricks import as_strided
 
 from ..rules.indexing import expanded, getitem, is_basic, moves_whole
 from ..rules.kinds import row_says
@@ -26,7 +24,6 @@ from .forms import (  # fmt: skip
     Position,
     Region,
     Scatter,
-    Window,
     along,
     broadcast,
     converted,
@@ -36,39 +33,24 @@ from .forms import (  # fmt: skip
     indexed,
     lowers,
     mapped,
+    maps_of,
     parts_of,
     runs_of,
+    shown,
     taken,
+    view,
 )
 
-__all__ = ["along_axis", "as_node", "known", "placed", "position", "positions_along", "reshaped", "view", "viewed", "window"]
+__all__ = ["along_axis", "as_node", "known", "placed", "position", "positions_along", "reshaped", "viewed", "window"]
 
 
 # --- moving elements -----------------------------------------------------------------------------------------------------------------
 
 
-def view(fn, x, rest, options):
-    """Return the node of a function that gives a view: its strides say where it reads, where each axis of x has one of its own."""
-    steps = [math.prod(4 * n for n in x.shape[k + 1 :]) for k in range(x.ndim)]
-    memory = as_strided(np.empty(1, np.uint8), x.shape, steps)  # which is never read
-    shown = fn(memory, *rest, **options)
-    start, first = (array.__array_interface__["data"][0] for array in (shown, memory))
-    start, strides, maps = start - first, list(shown.strides), []
-    for n in reversed(x.shape):
-        digits = [(stride + 2 * n) % (4 * n) - 2 * n for stride in strides]
-        strides = [(stride - digit) // (4 * n) for stride, digit in zip(strides, digits, strict=True)]
-        start, first = divmod(start, 4 * n)
-        axes = [k for k, digit in enumerate(digits) if digit]
-        if len(axes) > 1:
-            raise NoLoopForm("two axes of its result go along one")
-        maps.append(along(axes[0], shown.shape[axes[0]], digits[axes[0]], first) if axes else first)
-    return indexed(x, maps[::-1], shown.shape)
-
-
 @cache
 def viewed(fn):
     """Make the rule of a function that gives a view."""
-    return lambda out, x, *rest, **options: view(fn, x, rest, options)
+    return lambda out, x, *rest, **options: view(fn, x, *rest, **options)
 
 
 @lowers
@@ -307,33 +289,39 @@ def position(axis, shape):
 
 
 def window(x, index):
-    part = Window(x.shape).index(index)
-    return indexed(x, part.maps(), part.shape)
+    return view(part_of, x, index)
+
+
+def part_of(x, index):
+    """Return the view that a basic index gives, also where it is one of a number."""
+    index = index if type(index) is tuple else (index,)
+    return x[index if Ellipsis in index else (*index, ...)]
 
 
 def placed(base, v, index, ops=()):
     """Return `base` with v in the part that views and a basic index show."""
     if reshapes(ops):
         return reshaped(placed(first_view(base, ops), v, index, ops[1:]), base.shape)
-    part = Window(base.shape)
-    for fn, args, kwargs in ops:
-        if fn is getitem and is_basic(args[0]):
-            part.index(args[0])
-        elif fn is np.transpose:
-            axes = args[0] if args else kwargs.get("axes")
-            part.transpose([axis % len(part.order) for axis in (range(len(part.order))[::-1] if axes is None else axes)])
-        else:
-            return placed_anywhere(base, v, index, ops)
-    part.index(index)
-    v = converted(v if isinstance(v, Node) else fill(v), base.dtype)
-    if v.ndim > len(part.shape):
-        v = reshaped(v, v.shape[v.ndim - len(part.shape) :])
-    region = part.region(v)
-    if region is None:
-        return Node(Scatter(base, broadcast(v, part.shape), tuple(part.maps()), False), base.shape, base.dtype)
-    if any(low == high for low, high in region.box):
+    if not all(fn is np.transpose or (fn is getitem and is_basic(args[0])) for fn, args, _ in ops):
+        return placed_anywhere(base, v, index, ops)
+    ops = [*((part_of if fn is getitem else fn, args, kwargs) for fn, args, kwargs in ops), (part_of, (index,), {})]
+    places, shape = shown(base.shape, lambda memory: reduce(lambda x, op: op[0](x, *op[1], **op[2]), ops, memory))
+    if 0 in shape:
         return base
-    return Node(Piecewise((region,), base), base.shape, base.dtype)
+    v = converted(v if isinstance(v, Node) else fill(v), base.dtype)
+    if v.ndim > len(shape):
+        v = reshaped(v, v.shape[v.ndim - len(shape) :])
+    if any(axis is not None and abs(stride) != 1 < shape[axis] for axis, stride, _ in places):  # with gaps
+        return Node(Scatter(base, broadcast(v, shape), tuple(maps_of(places, shape)), False), base.shape, base.dtype)
+    box: list[tuple[int, int]] = []
+    maps: list[Any] = [0] * v.ndim
+    for k, (axis, stride, first) in enumerate(places):
+        last = first if axis is None else first + stride * (shape[axis] - 1)
+        box.append((min(first, last), max(first, last) + 1))
+        own = -1 if axis is None else axis - (len(shape) - v.ndim)
+        if own >= 0 and v.shape[own] != 1:
+            maps[own] = AffineIndex(k, ((*box[-1], stride, -stride * first),))
+    return Node(Piecewise((Region(tuple(box), v, tuple(maps)),), base), base.shape, base.dtype)
 
 
 def reshapes(ops):
