@@ -1,4 +1,4 @@
-"""Elementary functions without branches, which LLVM vectorises where they stand in a loop: at most 1 ulp from the exact value (`PRECISE`).
+"""Elementary functions without branches, which LLVM vectorises where they stand in a loop: at most 1 ulp from the exact value.
 
 Each is arithmetic that is right by itself for every argument (infinite, NaN, -0, subnormal), except ``sin``, ``cos`` and ``tan``, which
 hold for ``|x| <= LARGEST_ANGLE`` and NaN; the functions ``any_sin``, ... call the C library beyond it. The emitted loops use the first kind
@@ -16,29 +16,12 @@ import math
 from .arithmetic import bits, branch, choose, fma, from_bits, library, polynomial
 
 __all__ = [
-    "LARGEST_ANGLE", "PRECISE", "any_cos", "any_sin", "any_tan", "arctan", "cbrt", "cos", "cosh", "cube", "exp", "expm1", "large_angle",
+    "LARGEST_ANGLE", "any_cos", "any_sin", "any_tan", "arctan", "cbrt", "cos", "cosh", "cube", "exp", "expm1", "large_angle",
     "log", "log1p", "sech_squared", "sin", "sinh", "tan", "tanh",
 ]  # fmt: skip
 
 #: beyond this, the reduction modulo pi/2 is no longer exact
 LARGEST_ANGLE = 2.0**30
-
-#: the functions of this module, by name, with the range that the tests measure
-PRECISE = {
-    "exp": (-746.0, 710.0),
-    "expm1": (-746.0, 710.0),
-    "log": (0.0, math.inf),
-    "log1p": (-1.0, math.inf),
-    "sin": (-LARGEST_ANGLE, LARGEST_ANGLE),
-    "cos": (-LARGEST_ANGLE, LARGEST_ANGLE),
-    "tan": (-LARGEST_ANGLE, LARGEST_ANGLE),
-    "sinh": (-711.0, 711.0),
-    "cosh": (-711.0, 711.0),
-    "tanh": (-math.inf, math.inf),
-    "arctan": (-math.inf, math.inf),
-    "cbrt": (-math.inf, math.inf),
-    "cube": (-5e102, 5e102),
-}
 
 
 # --- constants ---------------------------------------------------------------------------------------------------
