@@ -18,7 +18,8 @@ ANY = math.inf
 PRECISE = {
     "exp": (-746.0, 710.0), "expm1": (-746.0, 710.0), "log": (0.0, ANY), "log1p": (-1.0, ANY),
     **dict.fromkeys(("sin", "cos", "tan"), (-kernels.LARGEST_ANGLE, kernels.LARGEST_ANGLE)),
-    "sinh": (-711.0, 711.0), "cosh": (-711.0, 711.0), "tanh": (-ANY, ANY), "arctan": (-ANY, ANY), "cbrt": (-ANY, ANY), "cube": (-5e102, 5e102),
+    "sinh": (-711.0, 711.0), "cosh": (-711.0, 711.0), "tanh": (-ANY, ANY), "arctan": (-ANY, ANY), "cbrt": (-ANY, ANY),
+    "cube": (-5e102, 5e102),
 }  # fmt: skip
 EXACT = {"arctan": mpmath.atan, "cbrt": lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)), "cube": lambda x: x**3}
 ANGLES = ("sin", "cos", "tan")
