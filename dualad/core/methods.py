@@ -137,6 +137,8 @@ def define_operators():
             setattr(Traced, row.fn.__name__, method(row.fn))
     for name in MEMORY:
         setattr(Traced, name, property(partial(no_memory, name=name)))
+    for name, instead in (("shape", "reshape"), ("dtype", "astype")):
+        setattr(Traced, name, vars(Traced)[name].setter(partial(no_setting, name=name, instead=instead)))
     kind: Any = Traced
     kind.__dir__ = lambda self: sorted({*dir(type(self))} - {*MEMORY})
     kind.view = view
@@ -153,6 +155,11 @@ def no_memory(x, name):
         f"a traced {type(x).__name__} has no {name!r}: it is a value and its derivative, not one block of memory. "
         f"dualad.primal(x).{name} is that of the value; x[...] is a view, and x.astype(dtype) has another dtype"
     )
+
+
+def no_setting(x, _, name, instead):
+    """Raise for an attribute that is set, which in NumPy changes all that refers to the array."""
+    raise AttributeError(f"{name}: that of a traced {type(x).__name__} cannot be set; write x = x.{instead}({name})")
 
 
 def view(self, *args, **kwargs):

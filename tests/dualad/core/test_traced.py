@@ -303,6 +303,11 @@ def test_refusals(f, match):
     assert re.search(match, text), text
 
 
+@pytest.mark.parametrize(("name", "value", "instead"), [("shape", (2, 2), "reshape"), ("dtype", np.float32, "astype")])
+def test_attributes_that_numpy_sets_in_place_cannot_be_set(name, value, instead):
+    assert f"write x = x.{instead}({name})" in message(lambda x: setattr(x, name, value), error=AttributeError)
+
+
 def test_a_traced_argument_where_none_is_allowed():
     with pytest.raises(TypeError, match=r"no derivative with respect to its argument"):
         jvp(lambda x: np.roll(x, x[0]), (V,), (V,))
