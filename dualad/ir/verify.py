@@ -10,7 +10,6 @@ import itertools
 import math
 import operator
 import os
-from collections.abc import Callable
 
 import numpy as np
 
@@ -23,7 +22,7 @@ __all__ = ["Fault", "checking", "unset", "verify"]
 
 FLIPPED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
 OPPOSITE = {"less": "greater_equal", "less_equal": "greater", "greater": "less_equal", "greater_equal": "less"}
-EDGES: dict[str, Callable[..., int]] = {"negative": operator.neg, "add": operator.add, "subtract": operator.sub, "multiply": operator.mul}
+EDGES = {"negative": operator.neg, "add": operator.add, "subtract": operator.sub, "multiply": operator.mul}
 Range = tuple[int, int]  # the least and the largest of integers
 
 
