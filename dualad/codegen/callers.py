@@ -14,7 +14,6 @@ import numpy as np
 from ..graph.handled import again
 from ..graph.program import Value
 from ..graph.to_numpy import joined
-from ..ir.verify import checking, unset
 from ..loops.forms import Buffer, Fill, Made, Node
 from ..loops.fuse import Plan, memory_of
 from ..loops.packing import UNPACKED
@@ -54,7 +53,7 @@ class Callers:
         self.results = [node for node in own if node in results or self.called]
         self.work = [node for node in own if node not in results and not self.called]
         self.space: dict[str, Any] = {
-            "empty": np.empty if not checking() else unset,
+            "empty": np.empty,
             "full": np.full,
             "array": np.array,
             "asarray": np.asarray,

@@ -29,7 +29,7 @@ from ..graph.nested import Scan
 from ..graph.split import Routine
 from ..ir.nodes import Assign, Call, Fill, For, ForRows, Function, If, Load, Module, Store, Var, number
 from ..ir.values import Value, op, unwrapped
-from ..ir.verify import checking, unset, verify
+from ..ir.verify import checking, verify
 from ..ir.walk import walked
 from ..loops.forms import NoLoopForm
 from ..rules.kinds import row_says
@@ -41,11 +41,11 @@ from .native import compiled, too_long
 __all__ = ["ChainKernels", "emit_advance", "emit_pull"]
 
 
-def place(room, free, kind, new):
+def place(room, free, kind):
     """Return the next free array of a kind, or a new one."""
     array = next(free.get(kind, iter(())), None)
     if array is None:
-        array = new(*kind)
+        array = np.empty(*kind)
         room.setdefault(kind, []).append(array)
     return array
 
@@ -71,7 +71,6 @@ class ChainKernels:
         self.units, self.functions, self.threads, self.compiled = units, functions, threads, False
         self.rooms = [[(x.shape, x.dtype) for x in unit.work.values()] for unit in units]
         self.shares: list[int] = []
-        self.new = unset if checking() else np.empty
         self.in_python = list(dict.fromkeys(call for unit in units for call in unit.source.in_python))
 
     def work(self, room):
@@ -81,7 +80,7 @@ class ChainKernels:
         free: dict = {}
         for unit, kinds in zip(self.units, self.rooms, strict=True):
             free = free if together and made else {kind: iter(tuple(arrays)) for kind, arrays in room.items()}
-            made.append([*[place(room, free, kind, self.new) for kind in kinds], *unit.arrays])
+            made.append([*[place(room, free, kind) for kind in kinds], *unit.arrays])
         return made
 
     def compile(self):

@@ -71,7 +71,8 @@ class Native:
         if reason is not None:
             raise OverflowError(reason)
         if checking():
-            verify(self.emitted.module)
+            given = [name for node, name in self.emitted.names.items() if node not in self.plan.stored]
+            verify(self.emitted.module, self.emitted.functions.values(), given)
         small = [node for node in self.emitted.constants if node.shape and node.form.array.nbytes <= SMALL_ARRAY_BYTES]
         self.fixed = {node: prepared(node, node.form.array) for node in small}
         return [
