@@ -65,9 +65,8 @@ def test_a_gradient_through_a_few_steps_takes_few_calls():
         assert calls(compiled, x) <= 225
 
 
-def test_a_gradient_through_four_steps_is_a_short_walk(monkeypatch):
+def test_a_gradient_through_four_steps_is_a_short_walk():
     """Of numbers; a compiled one is now and then a longer walk, by the comparison with the plain step."""
-    monkeypatch.setenv("DUALAD_CHECK", "0")  # as users do not
     gradient = lambda step: grad(lambda x, c: chain(step, x, c, steps=4))
     assert walked(gradient(third), 1.0, 2.0).within(calls=310, files=20, hops=150)
     if HAS_LLVM:
