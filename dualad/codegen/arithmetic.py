@@ -5,11 +5,11 @@ The functions of `kernels` and `scalars` are made of these, so that each runs in
 
 from __future__ import annotations
 
-import math
+import ctypes
 import operator
+import os
 import struct
 from collections.abc import Callable
-from fractions import Fraction
 
 import numpy as np
 
@@ -72,28 +72,11 @@ from_bits32 = both("from_bits32", lambda n: np.float32(struct.unpack("<f", struc
 def rounded_once(x, y, z):
     """Return x * y + z of numbers of one floating type, rounded once."""
     single = all(type(number) is np.float32 for number in (x, y, z))
-    kind = np.float32 if single else np.float64
-    with np.errstate(all="ignore"):
-        plain = kind(kind(x) * kind(y) + kind(z))
-    if not (math.isfinite(x) and math.isfinite(y)) or x == 0 or y == 0:
-        return plain
-    if not math.isfinite(z):
-        return kind(z)
-    exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
-    if exact == 0:
-        return plain
-    try:
-        double = np.float64(float(exact))
-    except OverflowError:
-        return kind(math.inf if exact > 0 else -math.inf)
-    if double == 0:
-        return kind(math.copysign(0.0, exact))
-    if single and Fraction(float(double)) != exact and not double.view(np.int64) & 1:  # an odd last bit keeps the side of a tie
-        double = np.nextafter(double, math.copysign(math.inf, exact - Fraction(float(double))))
-    with np.errstate(all="ignore"):
-        return kind(double)
+    return np.float32(FMA["fmaf"](x, y, z)) if single else np.float64(FMA["fma"](x, y, z))
 
 
+LIBRARY = ctypes.CDLL(None if os.name == "posix" else "ucrtbase")
+FMA = {name: ctypes.CFUNCTYPE(kind, *[kind] * 3)((name, LIBRARY)) for name, kind in (("fma", ctypes.c_double), ("fmaf", ctypes.c_float))}
 #: x * y + z, rounded once; the second rounds twice where a processor has no instruction for it
 fma = both("fma", rounded_once)
 multiply_add = both("multiply_add", rounded_once, None)

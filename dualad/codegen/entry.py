@@ -19,7 +19,7 @@ import numpy as np
 
 from ..ir.nodes import ArrayType, Type, Var
 from ..ir.values import PART, arithmetic_dtype
-from .llvm import number_type
+from .llvm import Array, Writer, integer, number_type
 from .team import PLACES
 
 __all__ = ["OBJECTS", "PYTHON", "code_of_enter", "code_of_slots", "entered", "immortal", "otherwise_laid_out"]
@@ -372,6 +372,10 @@ def layout(types: list[Type], address: int, loops: bool) -> np.ndarray:
     return np.array([address, len(types), sum(map(slots_of, types)), loops, *kinds], np.int64)
 
 
+#: the numbers that stand in slots for those of other dtypes
+SLOTS = {"float32": "float64", "complex64": "complex128", "bool": "int64"}
+
+
 def slots_of(kind: Type) -> int:
     """Return how many slots an argument takes: a complex number takes two."""
     return 1 if isinstance(kind, ArrayType) or arithmetic_dtype(kind) not in PART else 2
@@ -384,20 +388,23 @@ def code_of_slots(function, parameters: tuple[Var, ...], constants: frozenset[in
     that shares nests has the team in a slot after the others; it, and the number of the thread, stand behind the status.
     """
     declared = [f"@constant_DIGEST_{i} = external global i8" for i in sorted(constants)]
-    passed, slots, place = ["ptr %status"], ["  %status = alloca i64", "  store i64 0, ptr %status"], 0
+    writer, values, passed, place = Writer(None), Array(ArrayType("int64", ()), "%values"), ["ptr %status"], 0
     for i, parameter in enumerate(parameters):
         if i in constants:
             passed.append(f"ptr @constant_DIGEST_{i}")
             continue
-        slots += from_slots(i, place, parameter.type)
-        passed.append(f"{'ptr' if isinstance(parameter.type, ArrayType) else number_type(parameter.dtype)} %n{i}")
+        slot = writer.moved(values, integer(place)).pointer
+        if isinstance(parameter.type, ArrayType):
+            passed.append(f"ptr {writer.let(f'load ptr, ptr {slot}')}")
+        else:
+            dtype = arithmetic_dtype(parameter.dtype)
+            passed.append(str(writer.cast(writer.load(Array(ArrayType(SLOTS.get(dtype, dtype), ()), slot)), dtype)))
         place += slots_of(parameter.type)
     call = f"  call {function.result} @{function.name}({', '.join(passed)})"
-    if function.shares:
-        slots[:1] = ["  %status = alloca [3 x i64]"]
-        call = SHARING.format(place=place, call=call, RUNNING=PLACES["RUNNING"])
-    slots += [call, "  %code = load i64, ptr %status", "  ret i64 %code"]
-    return "\n".join([*declared, "define i64 @slots_DIGEST(ptr %values) {", *slots, "}"])
+    writer.lines.append(SHARING.format(place=place, call=call, RUNNING=PLACES["RUNNING"]) if function.shares else call)
+    writer.say(f"ret i64 {writer.let('load i64, ptr %status')}")
+    status = ["  %status = alloca [3 x i64]", "  store i64 0, ptr %status"]
+    return "\n".join([*declared, "define i64 @slots_DIGEST(ptr %values) {", *status, *writer.lines, "}"])
 
 
 def code_of_alone(function) -> str:
@@ -418,35 +425,3 @@ SHARING = """\
   %begun = atomicrmw add ptr %running, i64 1 seq_cst
 {call}
   %ended = atomicrmw sub ptr %running, i64 1 seq_cst"""
-
-
-def from_slots(i, place, kind):
-    """Return the lines that take an argument out of slots from a place on."""
-
-    def load(name, place, what):
-        return [f"  %p{name} = getelementptr i64, ptr %values, i64 {place}", f"  %{name} = load {what}, ptr %p{name}"]
-
-    dtype = None if isinstance(kind, ArrayType) else arithmetic_dtype(kind)
-    if dtype is None:
-        return load(f"n{i}", place, "ptr")
-    if dtype in PART:
-        return [*load(f"re{i}", place, "double"), *load(f"im{i}", place + 1, "double"), *together(i, dtype)]
-    if dtype == "float32":
-        return [*load(f"d{i}", place, "double"), f"  %n{i} = fptrunc double %d{i} to float"]
-    if dtype == "bool":
-        return [*load(f"t{i}", place, "i64"), f"  %n{i} = icmp ne i64 %t{i}, 0"]
-    return load(f"n{i}", place, number_type(dtype))
-
-
-def together(i, dtype):
-    """Return the lines that make a complex number of two float64."""
-    kind, part, lines = number_type(dtype), number_type(PART[dtype]), []
-    names = [f"%re{i}", f"%im{i}"]
-    if part == "float":
-        lines = [f"  {name}.single = fptrunc double {name} to float" for name in names]
-        names = [f"{name}.single" for name in names]
-    return [
-        *lines,
-        f"  %half{i} = insertvalue {kind} undef, {part} {names[0]}, 0",
-        f"  %n{i} = insertvalue {kind} %half{i}, {part} {names[1]}, 1",
-    ]

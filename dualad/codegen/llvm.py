@@ -111,6 +111,10 @@ class Writer:
             self.say(f"br label %{label}")
         self.lines.append(f"{label}:")
 
+    def text(self, header):
+        """Return the code of the function."""
+        return "\n".join([f"{header} {{", *self.slots, *self.lines, "}"])
+
     # --- variables --------------------------------------------------------------------------------------------------------------
 
     def assign(self, name, value):

@@ -115,7 +115,7 @@ class Unit:
         long = [function for key, function in self.made.items() if self.calls[key] * len(function.lines) > LONG_FUNCTION]
         shared = [function for function in long if not function.own and (function.is_straight or function.branches)]
         straight = [function for function in shared if function.is_straight]
-        made = [function.text(function in shared) for function in self.finished]
+        made = [function.code(function in shared) for function in self.finished]
         made += [function.of_vectors(count) for function in straight for count in VECTORS]
         if straight:  # LLVM must not change them before loops become vectors
             names = [f"ptr @{function.name}{end}" for function in straight for end in ("", *(f".{n}" for n in VECTORS))]
@@ -147,43 +147,25 @@ class Unit:
         self.declared[symbol] = f'declare void @"{symbol}"(ptr, ptr, ptr, ptr)'
         if data:
             self.declared[f"{symbol}_data"] = f'@"{symbol}_data" = external global i8'
-        arrays = ", ".join(f"ptr %a{i}" for i in range(count))
-        lines = [
-            f"@{name}.strides = internal constant [{len(node.steps)} x i64] [{', '.join(f'i64 {n}' for n in node.steps)}]",
-            f"define internal void @{name}(ptr %status, {arrays}, i64 %low, i64 %high) noinline nounwind {{",
-            f"  %arrays = alloca [{count} x ptr]",
-            f"  %lengths = alloca [{len(node.dimensions)} x i64]",
-            "  %length = sub i64 %high, %low",
-        ]
-        for i, length in enumerate(["%length", *node.dimensions[1:]]):
-            lines += [f"  %l{i} = getelementptr i64, ptr %lengths, i64 {i}", f"  store i64 {length}, ptr %l{i}"]
+        strides = f"@{name}.strides = internal constant [{len(node.steps)} x i64] [{', '.join(f'i64 {n}' for n in node.steps)}]"
+        writer = Writer(self)
+        arrays, lengths = (writer.room(ArrayType("int64", (n,))) for n in (count, len(node.dimensions)))
+        for i, length in enumerate([writer.let("sub i64 %high, %low"), *node.dimensions[1:]]):
+            writer.put(writer.moved(lengths, integer(i)), Number("int64", str(length)))
         for i, step in zip(range(count), node.steps, strict=False):
-            lines += [
-                f"  %o{i} = mul i64 %low, {step}",
-                f"  %b{i} = getelementptr i8, ptr %a{i}, i64 %o{i}",
-                f"  %p{i} = getelementptr ptr, ptr %arrays, i64 {i}",
-                f"  store ptr %b{i}, ptr %p{i}",
-            ]
-        given = f'ptr %arrays, ptr %lengths, ptr @{name}.strides, ptr {f"""@"{symbol}_data" """ if data else "null"}'
-        call = f'  call void @"{symbol}"({given})'
+            begun = writer.let(f"getelementptr i8, ptr %a{i}, i64 {writer.let(f'mul i64 %low, {step}')}")
+            writer.say(f"store ptr {begun}, ptr {writer.moved(arrays, integer(i)).pointer}")
+        clear, test = (self.declare(flag, "i32", "i32") if node.raises else "" for flag in ("feclearexcept", "fetestexcept"))
         if node.raises:
-            clear, test = (self.declare(flag, "i32", "i32") for flag in ("feclearexcept", "fetestexcept"))
-            lines += [
-                f"  %cleared = call i32 {clear}(i32 {INVALID})",
-                call,
-                f"  %flag = call i32 {test}(i32 {INVALID})",
-                "  %good = icmp eq i32 %flag, 0",
-                "  br i1 %good, label %done, label %bad",
-                "bad:",
-                "  store i64 2, ptr %status",
-                "  br label %done",
-                "done:",
-                "  ret void",
-                "}",
-            ]
-        else:
-            lines += [call, "  ret void", "}"]
-        self.texts.append("\n".join(lines))
+            writer.let(f"call i32 {clear}(i32 {INVALID})")
+        given = f'ptr {arrays.pointer}, ptr {lengths.pointer}, ptr @{name}.strides, ptr {f"""@"{symbol}_data" """ if data else "null"}'
+        writer.say(f'call void @"{symbol}"({given})')
+        if node.raises:
+            writer.note(writer.let(f"icmp ne i32 {writer.let(f'call i32 {test}(i32 {INVALID})')}, 0"), 2)
+        writer.say("ret void")
+        pointers = ", ".join(f"ptr %a{i}" for i in range(count))
+        header = f"define internal void @{name}(ptr %status, {pointers}, i64 %low, i64 %high) noinline nounwind"
+        self.texts += [strides, writer.text(header)]
         return name
 
     def block(self, name, args):
@@ -192,11 +174,13 @@ class Unit:
         function = self.called(name, (*kinds, "int64"))
         types = ["ptr" if isinstance(arg, Array) else arg.type for arg in args]
         given = f"{{ {', '.join(types)} }}"
-        lines = [f"define internal void @{function.name}.block(ptr %status, ptr %given, i64 %block) nounwind {{"]
+        writer, passed = Writer(self), ["ptr %status"]
         for k, kind in enumerate(types):
-            lines += [f"  %p{k} = getelementptr {given}, ptr %given, i32 0, i32 {k}", f"  %a{k} = load {kind}, ptr %p{k}"]
-        passed = ", ".join(["ptr %status", *(f"{kind} %a{k}" for k, kind in enumerate(types)), "i64 %block"])
-        self.texts.append("\n".join([*lines, f"  call void @{function.name}({passed})", "  ret void", "}"]))
+            slot = writer.let(f"getelementptr {given}, ptr %given, i32 0, i32 {k}")
+            passed.append(f"{kind} {writer.let(f'load {kind}, ptr {slot}')}")
+        writer.say(f"call void @{function.name}({', '.join(passed)}, i64 %block)")
+        writer.say("ret void")
+        self.texts.append(writer.text(f"define internal void @{function.name}.block(ptr %status, ptr %given, i64 %block) nounwind"))
         return given, f"{function.name}.block"
 
     def table(self, name):
@@ -245,14 +229,14 @@ class Translation(Writer):
             self.say("ret void")
         unit.finished.append(self)
 
-    def text(self, shared):
+    def code(self, shared):
         """Return the code; that of a kernel that is `shared` is not copied to its calls, loops call the function of vectors."""
         kept = "noinline" if shared or self.loops or not self.function.inlined else "" if self.own else "alwaysinline"
         if shared and self.is_straight:
             vectors = ",".join(f"_ZGV_LLVM_N{n}u{'v' * (len(self.given) - 1)}_{self.name}({self.name}.{n})" for n in VECTORS)
             kept += f' willreturn nosync memory(none) "vector-function-abi-variant"="{vectors}"'
-        header = f"define internal {self.result} @{self.name}({', '.join(self.given)}) nounwind {kept} {{"
-        return "\n".join([header, *self.slots, *self.lines, "}"])
+        header = f"define internal {self.result} @{self.name}({', '.join(self.given)}) nounwind {kept}"
+        return self.text(header)
 
     @property
     def branches(self):
@@ -278,8 +262,7 @@ class Translation(Writer):
 
         writer.loop("lane", integer(0), integer(count), 1, one, count)
         writer.say(f"ret {vector} {writer.let(f'load {vector}, ptr {results.pointer}')}")
-        header = f"define internal {vector} @{self.name}.{count}({', '.join(['ptr %status', *given])}) nounwind noinline {{"
-        return "\n".join([header, *writer.slots, *writer.lines, "}"])
+        return writer.text(f"define internal {vector} @{self.name}.{count}({', '.join(['ptr %status', *given])}) nounwind noinline")
 
     # --- statements -------------------------------------------------------------------------------------------------------------
 
