@@ -105,7 +105,6 @@ ERRORS = {
         "profile: memory: cannot read '2 QB'",
     ),
     "profile with a pull": (lambda: checkpoint.profile(abs, 1.0, steps=2, pull=3), TypeError, "profile: pull must be a function, got 3"),
-    "chain with a storage": (lambda: chain(max, 1.0, steps=2, storage={}), TypeError, "chain: storage must be a Storage such as"),
     "chain with a limit": (lambda: chain(max, 1.0, steps=2, memory=[]), TypeError, r"chain: memory: cannot read \[\]; write a number of"),
     "grad of what a function returns": (lambda: grad(3.0), TypeError, "grad: .* 3.0, not a function: give the function itself, not what"),
     "jvp with two tangents": (lambda: dualad.jvp(np.sin, (X,), (X, X)), TypeError, "jvp: primals and tangents differ.*: 1 and 2 arguments"),

@@ -1,6 +1,6 @@
 """chain: traps of references section 3, in every mode and under every schedule."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from chains import FLOATS, SCHEDULES, halve, wave_loss
 from in_groups import for_each
 
 import dualad
-from checkpoint import Stats, chain, grad, hvp, jacobian, linearize, value_and_grad, vjp
+from checkpoint import Stats, chain, grad, hvp, linearize, value_and_grad, vjp
 from checkpoint.schedules.machine import simulate
 
 # --- values and gradients ----------------------------------------------------------------------------------------------------
@@ -45,14 +45,6 @@ def test_hvp_through_a_chain(schedule):
     np.testing.assert_allclose(hvp(f, x, v), dualad.hessian(f)(x) @ v, rtol=1e-10)
 
 
-def test_reverse_over_forward_through_a_chain():
-    def f(x):
-        return chain(lambda k, y: np.sin(y) * 1.1, x, steps=6)
-
-    ours = grad(lambda x: dualad.derivative(f)(x))(0.7)
-    assert ours == pytest.approx(dualad.derivative(f, order=2)(0.7), rel=1e-12)
-
-
 def test_chain_of_a_chain_and_several_chains():
     def inner(k, x, a):
         return chain(lambda j, y, a: y + 0.01 * np.sin(a * y), x, a, steps=5)
@@ -66,24 +58,7 @@ def test_chain_of_a_chain_and_several_chains():
         np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 
 
-def test_jacobian_pulls_many_cotangents_through_one_chain():
-    def f(x):
-        return chain(lambda k, y: np.tanh(y @ MATRIX), x, steps=7)
-
-    x = np.array([0.1, 0.2, 0.3])
-    np.testing.assert_allclose(jacobian(f)(x), dualad.jacobian(f)(x), rtol=1e-12)
-
-
-MATRIX = np.array([[1.0, 0.2, 0.0], [0.1, 0.9, 0.3], [0.0, -0.4, 1.1]])
-
 # --- traps -----------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
-def test_index_is_absolute_on_every_replay(schedule):
-    forcing = np.linspace(1.0, 2.0, 20)
-    gradient = grad(lambda x: chain(lambda k, x: x * forcing[k], x, steps=20, schedule=schedule))(1.0)
-    assert gradient == pytest.approx(np.prod(forcing), rel=1e-12)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
@@ -134,8 +109,6 @@ def test_length_found_by_a_predicate():
     assert gradient == 2.0**-4
     assert stats.steps == 4
     assert asked == [0, 1, 2, 3, 4]  # in the first sweep only
-    with pytest.raises(RuntimeError, match="still not true after max_steps=2"):
-        chain(lambda k, x: x / 2, 1.0, until=lambda k, x: x < 0.1, max_steps=2)
 
 
 def test_object_arrays_in_a_state_are_packed():
@@ -147,87 +120,9 @@ def test_object_arrays_in_a_state_are_packed():
 
 
 def test_many_threads_do_not_meet():
-    results = {}
-
-    def work(i):
-        results[i] = grad(lambda x: chain(lambda k, x: x * (1 + 0.01 * i), x, steps=50))(1.0)
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for i, result in results.items():
-        assert result == pytest.approx((1 + 0.01 * i) ** 50)
-    assert len(results) == 8
-
-
-# --- bad input -------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("steps", "error", "text"),
-    [
-        (-1, ValueError, "steps must be at least 0, got -1"),
-        (2.5, TypeError, "steps must be an integer, got 2.5"),
-        (True, TypeError, "steps must be an integer"),
-        (None, TypeError, "give the number of steps by its name, steps=N"),
-    ],
-)
-@pytest.mark.parametrize("mode", ["plain", "forward", "reverse"])
-def test_bad_lengths(steps, error, text, mode):
-    f = lambda x: chain(halve, x, steps=steps)
-    call = {"plain": f, "forward": dualad.derivative(f), "reverse": grad(f)}[mode]
-    with pytest.raises(error, match=text):
-        call(1.0)
-
-
-@pytest.mark.parametrize("mode", ["plain", "forward", "reverse"])
-@pytest.mark.parametrize(
-    ("step", "text"),
-    [
-        (lambda k, x: (x, x), "structure"),
-        (lambda k, x: x[:-1], r"float64 of shape \(2,\) at state, which was float64 of shape \(3,\)"),
-        (lambda k, x: x + 1j, "complex128 of shape"),
-        (lambda k, x: x.astype(np.float32), "float32"),
-        (lambda k, x: None, "step 0 returned None; return the new state"),
-    ],
-)
-def test_steps_that_change_the_state(step, text, mode):
-    f = lambda x: np.sum(np.real(chain(step, x, steps=3)))
-    call = {"plain": f, "forward": dualad.gradient(f), "reverse": grad(f)}[mode]
-    with pytest.raises(TypeError, match=text):
-        call(np.ones(3))
-
-
-@pytest.mark.parametrize("mode", ["plain", "reverse"])
-def test_integer_leaf_that_becomes_a_float_is_named(mode):
-    def step(k, state):
-        return {"x": state["x"] * 1.5, "n": state["n"] * 0.5}
-
-    f = lambda x: chain(step, {"x": x, "n": 3}, steps=3)["x"]
-    with pytest.raises(TypeError, match=r"state\['n'\], which was int64"):
-        (f if mode == "plain" else grad(f))(1.0)
-
-
-def test_closure_over_a_traced_value_raises():
-    def f(c):
-        return chain(lambda k, x: x * c, 1.0, steps=3)
-
-    for call in (grad(f), dualad.derivative(f)):
-        with pytest.raises(TypeError, match="closes over"):
-            call(2.0)
-
-    def g(x, c):
-        return chain(lambda k, x: x * c if k == 2 else x, x, steps=4)
-
-    with pytest.raises((TypeError, RuntimeError), match=r"closes over|derivative call"):
-        grad(g, argnums=(0, 1))(1.0, 2.0)
-
-
-def test_reverse_over_reverse_names_hvp():
-    with pytest.raises(TypeError, match="hvp"):
-        grad(grad(lambda x: chain(halve, x, steps=3)))(1.0)
+    work = lambda i: grad(lambda x: chain(lambda k, x: x * (1 + 0.01 * i), x, steps=50))(1.0)
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(work, range(8))) == pytest.approx([(1 + 0.01 * i) ** 50 for i in range(8)])
 
 
 def counted(k, state, row, p):
@@ -279,14 +174,3 @@ def test_linearize_notices_that_a_chain_has_changed():
     held[0] = 3.0
     with pytest.raises(RuntimeError, match="returned another x_3"):
         push(1.0)
-
-
-def test_wrong_kinds_of_arguments():
-    with pytest.raises(TypeError, match="not a function"):
-        chain(3, 1.0, steps=2)
-    with pytest.raises(TypeError, match="max_steps goes with until"):
-        chain(halve, 1.0, steps=2, max_steps=3)
-    with pytest.raises(TypeError, match="schedule must be a Schedule"):
-        grad(lambda x: chain(halve, x, steps=2, schedule="ctz"))(1.0)
-    with pytest.raises(TypeError, match="storage must be a Storage"):
-        grad(lambda x: chain(halve, x, steps=2, storage={}))(1.0)

@@ -53,21 +53,3 @@ def test_list_of_layers():
     x = np.array([0.2, 0.4])
     for ours, theirs in zip(grad(f, argnums=(0, 1))(x, 1.5), grad(g, argnums=(0, 1))(x, 1.5), strict=True):
         np.testing.assert_allclose(ours, theirs)
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "text"),
-    [
-        ({"inputs": np.ones(3), "steps": 4}, ValueError, "lengths differ: steps 4, inputs 3"),
-        ({"inputs": {"a": np.ones(3), "b": np.ones(2)}}, ValueError, r"inputs\['a'\] 3, inputs\['b'\] 2"),
-        ({"inputs": 1.0, "steps": 1}, TypeError, "leading axis"),
-        ({"inputs": np.ones(3), "until": lambda k, x: True}, TypeError, "until goes with a length"),
-        ({"steps": 0, "outputs": True}, ValueError, "at least one step"),
-        ({"steps": 2, "outputs": True}, TypeError, r"must return a pair \(state, out\); step 0 returned float64"),
-    ],
-)
-def test_bad_inputs_and_outputs(options, error, text):
-    step = (lambda k, x, u: x) if "inputs" in options else (lambda k, x: x)
-    for call in (lambda x: chain(step, x, **options), grad(lambda x: chain(step, x, **options))):
-        with pytest.raises(error, match=text):
-            call(1.0)

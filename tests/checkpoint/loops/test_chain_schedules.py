@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from calls import bits
-from chains import FLOATS, ROWS, SCHEDULES, STATE, halve, trajectory_loss, wave_loss, with_chain
+from chains import FLOATS, ROWS, SCHEDULES, STATE, trajectory_loss, wave_loss, with_chain
 
-from checkpoint import CTZ, Disk, Memory, Online, Periodic, Revolve, Stats, StoreAll, Tiered, chain, grad, hvp, jacobian, vjp
+from checkpoint import Disk, Memory, Online, Periodic, Revolve, Stats, StoreAll, Tiered, chain, grad, hvp, jacobian, vjp
 from checkpoint.schedules import Mixed
 
 EVERYTHING = [
@@ -46,17 +46,6 @@ def test_budget_chooses_the_schedule_and_says_why():
     assert 8 <= slots <= 24 and stats.schedule == f"Revolve(slots={slots})"
     assert stats.reason.startswith("of 136 kB, ") and f"holds {slots + 3} states of 800 B, {slots} of them saved" in stats.reason
     assert stats.peak_bytes == slots * 800
-    with pytest.raises(TypeError, match="both given"):
-        grad(lambda x: chain(halve, x, steps=3, memory="1 kB", schedule=CTZ()))(1.0)
-    with pytest.raises(ValueError, match="too small"):
-        grad(lambda x: np.sum(chain(lambda k, x: x * 1.01, x, steps=100, memory="1 kB")))(np.ones(100))
-
-
-def test_step_that_is_not_deterministic_is_named():
-    rng = np.random.default_rng(0)
-    f = lambda x: chain(lambda k, x: x * (1.0 + (rng.random() if k == 5 else 0.0)), x, steps=20, check=True)
-    with pytest.raises(RuntimeError, match="step 5"):
-        grad(f)(1.0)
 
 
 # --- recorded steps --------------------------------------------------------------------------------------------------------------
@@ -121,12 +110,6 @@ def test_mixed_is_nan_safe_and_keeps_float32_and_python_floats():
     assert grad(half)(np.ones(2, np.float32)).dtype == np.float32 and type(grad(half)(1.0)) is float
 
 
-def test_records_check_the_closure_and_are_released():
-    with pytest.raises(TypeError, match="closes over"):
-        grad(lambda c: chain(lambda k, x: x * c, 1.0, steps=9, schedule=Mixed(8)))(2.0)
+def test_a_pullback_of_records_may_be_called_again():
     _, pullback = vjp(lambda x, c: chain(lambda k, x, c: x * c, x, c, steps=10, schedule=Mixed(4)), 2.0, 1.1)
     assert pullback(1.0) == pullback(1.0) == pytest.approx((1.1**10, 2.0 * 10 * 1.1**9))
-    with pytest.raises(ValueError, match=r"does not go with (check=True|Disk.*resume=True)"):
-        grad(lambda x: chain(halve, x, steps=3, schedule=Mixed(2), check=True))(1.0)
-    with pytest.raises(ValueError, match="Mixed: steps is None"):
-        grad(lambda x: chain(halve, x, until=lambda k, x: k == 3, schedule=Mixed(2)))(1.0)

@@ -1,6 +1,5 @@
 """chain: under every schedule the plain loop, or an error that says why not. A gradient that would vanish raises."""
 
-import random
 from collections import deque
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -108,23 +107,9 @@ def random_step(rng):
     lines, names = [], ["a", "b", "c"]
     for _ in range(rng.integers(1, 5)):
         x, y, z = rng.choice(names, 3)
-        lines.append(
-            str(
-                rng.choice(
-                    [
-                        f"{x} = {y} * r",
-                        f"{x} = {y} + 0.5 * {z}",
-                        f"{x} *= 0.9",
-                        f"{x} += r * {y} * {z}",
-                        f"{x}[1:] += 0.1 * {y}[:-1]",
-                        f"{x} = {y}",
-                        f"{x} = {y}[::-1]",
-                        f"if k % 2: {x} = {y} - {z}",
-                        f"{x} = {y}.copy()",
-                    ]
-                )
-            )
-        )
+        updates = [f"{x} = {y} * r", f"{x} = {y} + 0.5 * {z}", f"{x} *= 0.9", f"{x} += r * {y} * {z}", f"{x}[1:] += 0.1 * {y}[:-1]"]
+        aliases = [f"{x} = {y}", f"{x} = {y}[::-1]", f"if k % 2: {x} = {y} - {z}", f"{x} = {y}.copy()"]
+        lines.append(str(rng.choice(updates + aliases)))
     result = ", ".join(rng.choice(names, 3))
     return "def step(k, s, r):\n    a, b, c = s\n    " + "\n    ".join(lines) + f"\n    return {result}\n"
 
@@ -192,13 +177,6 @@ def test_a_python_float_is_weak_in_a_chain_too(schedule):
     assert f(ones, 0.5).dtype == np.float32 == value_and_grad(f, argnums=1)(ones, 0.5)[0].dtype
     block = dualad_checkpoint(lambda s, F: s * F)
     assert value_and_grad(lambda F: np.sum(block(ones, F)))(0.5)[1] == 3.0
-
-
-@pytest.mark.parametrize(("out", "text"), [("text", "'text'"), (object(), "an object of type object"), (np.array(["a"]), "<U1")])
-def test_outs_that_cannot_be_stacked_are_named(out, text):
-    for verb in (lambda f: f, grad, dualad.derivative):
-        with pytest.raises(TypeError, match=f"step 0 put out {text}.*numbers or arrays of numbers"):
-            verb(lambda x: chain(lambda k, x: (x, out), x, steps=3, outputs=True)[0])(1.0)
 
 
 # --- leaves whose derivative would vanish -----------------------------------------------------------------------------------
@@ -276,18 +254,6 @@ def test_what_a_later_step_alone_leaves_outside_is_told(schedule):
     assert all(grad(loss)(1.1, plain) != 0.0 for plain in (dualad.primal, cycle))
 
 
-@pytest.mark.parametrize("state", [np.array([{}, 1.0], object), np.zeros(2, [("u", float)])], ids=["object", "structured"])
-def test_object_and_structured_arrays_are_refused(state):
-    with pytest.raises(TypeError, match=r"chain: state has dtype .*, which has no derivative"):
-        grad(lambda F: chain(lambda k, s, F: s, state, F, steps=3))(0.5)
-
-
-@pytest.mark.parametrize("generator", [np.random.default_rng(0), random.Random(0), iter([1, 2, 3]), np.random.RandomState(0)])
-def test_a_generator_in_the_state_is_refused(generator):
-    with pytest.raises(TypeError, match=r"chain: state\[1\] is a .*, which changes when it is used.*from k"):
-        grad(lambda x: chain(lambda k, s: s, (x, generator), steps=2)[0])(1.0)
-
-
 def test_settings_in_the_state_are_handed_on_unchanged():
     @dataclass(frozen=True)
     class Config:
@@ -297,10 +263,8 @@ def test_settings_in_the_state_are_handed_on_unchanged():
     config = Config(0.1)
     step = lambda k, s: (s[0] * (1 + s[1].dt), s[1], None, "text")
     assert grad(lambda x: chain(step, (x, config, None, "text"), steps=3)[0])(1.0) == pytest.approx(1.1**3)
-    for wrong in (lambda k, s: (s[0], replace(s[1], dt=0.2), None, "text"), lambda k, s: (s[0], s[1], None, "other")):
-        for verb in (lambda f: f, grad, dualad.derivative):
-            with pytest.raises(TypeError, match=r"step 0 returned .* hand on this very object"):
-                verb(lambda x: chain(wrong, (x, config, None, "text"), steps=3)[0])(1.0)
+    with pytest.raises(TypeError, match=r"step 0 returned .* hand on this very object"):
+        chain(lambda k, s: (s[0], replace(s[1], dt=0.2)), (1.0, config), steps=3)
 
 
 # --- values that leave a step by the side door ------------------------------------------------------------------------------
@@ -458,33 +422,3 @@ def test_a_step_that_writes_into_a_plain_state_in_every_mode():
     assert hvp(g, np.array([0.5]), np.array([1.0])) == pytest.approx([3 * 30 * 0.5**4])
     assert dualad.hessian(g)(np.array([0.5])) == pytest.approx(np.array([[3 * 30 * 0.5**4]]))
     assert dualad.jacobian(lambda p: chain(step, np.ones(2), p[0] * p[1], steps=1))(np.ones(2)).tolist() == [[2.0, 2.0]] * 2
-
-
-@pytest.mark.parametrize("verb", [lambda f: f, grad, dualad.derivative])
-def test_a_change_of_the_state_names_the_step_at_which_it_happened(verb):
-    def structure(k, x):
-        return (x, x) if k == 3 else x * 2.0
-
-    with pytest.raises(TypeError, match=r"step 3 returned a state of the structure PyTreeSpec\(\(\*, \*\)\)"):
-        verb(lambda x: chain(structure, x, steps=20))(1.0)
-    with pytest.raises(TypeError, match=r"step 4 returned float64 of shape \(2,\) at state, which was float64 of shape \(\)"):
-        verb(lambda x: np.sum(chain(lambda k, x: np.ones(2) * x if k == 4 else x, x, steps=20)))(1.0)
-    with pytest.raises(TypeError, match="step 5 returned None"):
-        verb(lambda x: chain(lambda k, x: None if k == 5 else x * 2.0, x, steps=20))(1.0)
-
-
-@pytest.mark.parametrize("verb", [lambda f: f, grad, dualad.derivative])
-def test_a_step_without_k_is_told_how_it_is_called(verb):
-    def decay(state, rate):
-        return state * rate
-
-    with pytest.raises(TypeError, match=r"called as step\(k, state, params\[0\]\), but decay\(state, rate\) does not take that"):
-        verb(lambda x: chain(decay, x, 0.5, steps=3))(1.0)
-    with pytest.raises(TypeError, match=r"called as step\(k, state, row\), but <lambda>\(k, x\)"):
-        verb(lambda x: chain([lambda k, x: x] * 3, x, inputs=np.ones(3)))(1.0)
-
-    def broken(k, x):
-        return decay(x)
-
-    with pytest.raises(TypeError, match="missing 1 required positional argument: 'rate'"):
-        verb(lambda x: chain(broken, x, steps=3))(1.0)

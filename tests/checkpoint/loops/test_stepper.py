@@ -210,11 +210,6 @@ def test_integers_beyond_64_bits_do_not_wrap():
     assert chain(compared, 1, steps=50) == 3**50
 
 
-def test_block_of_a_step_that_is_not_compiled():
-    with pytest.raises(TypeError, match=r"block= is of a compiled step: give chain\(dualad.jit\(step\)"):
-        chain(shrink, X, steps=3, block=2)
-
-
 def test_a_chain_of_a_compiled_step_inside_of_traced_code():
     step = dualad.jit(turn)
     f = lambda x: total(chain(step, x, steps=3))

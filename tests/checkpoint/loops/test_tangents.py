@@ -124,11 +124,6 @@ def test_a_compiled_step_and_its_predicate_are_traced_once_for_arguments_of_a_ki
         assert counts[0] == counts[2]
 
 
-def test_errors_name_the_leaf():
-    with pytest.raises(TypeError, match=r"chain: step 0 returned float64 of shape \(2,\) at state\['a'\]"):
-        grad(lambda x: jvp(lambda x: chain(lambda k, s: {"a": s["a"][:2]}, {"a": x}, steps=3)["a"][0], (x,), (x,))[1])(X)
-
-
 TABLE = np.random.default_rng(5).normal(size=(20, 3))
 
 

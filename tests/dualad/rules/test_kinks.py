@@ -81,6 +81,11 @@ def assert_same(got, expected):
         (lambda x: x // 2.0, 5.5, 0.0),
         (lambda x: np.logaddexp(x, -inf), 1.0, 1.0),
         (lambda x: np.logaddexp(x, -inf), -inf, 0.5),
+        # floats of Python do not raise where NumPy gives infinity
+        (lambda x: 1.0 / x, 0.0, -inf),
+        (lambda x: x / 0.0, 1.0, inf),
+        (lambda x: x**2, 1e300, 2e300),
+        (lambda x: x**0.5, -1.0, nan),
     ],
 )
 def test_scalar_kinks(gradient, f, x, expected):
@@ -95,11 +100,8 @@ def test_scalar_kinks(gradient, f, x, expected):
     [
         (lambda x: np.sum(np.sqrt(x)), [0.0, 1.0], [inf, 0.5]),
         (np.linalg.norm, [0.0, 0.0], [0.0, 0.0]),
-        *((lambda x, o=o: np.linalg.norm(x, o), [0.0, 0.0], [0.0, 0.0]) for o in (None, 1, 2, 3, 0.5, 0)),
-        (lambda x: np.linalg.norm(x, inf), [0.0, 0.0], [0.0, 0.0]),
-        (lambda x: np.linalg.norm(x, -inf), [0.0, 0.0], [0.0, 0.0]),
-        (np.linalg.norm, [[0.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]),
-        (lambda x: np.linalg.norm(x, 1), [[0.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]),
+        *((lambda x, o=o: np.linalg.norm(x, o), [0.0, 0.0], [0.0, 0.0]) for o in (None, 1, 2, 3, 0.5, 0, inf, -inf)),
+        *((lambda x, o=o: np.linalg.norm(x, o), 2 * [[0.0, 0.0]], 2 * [[0.0, 0.0]]) for o in (None, "fro", "nuc", 1, -1, 2, -2, inf, -inf)),
         (lambda x: np.sum(np.linalg.norm(x, axis=1)), [[3.0, 4.0], [0.0, 0.0]], [[0.6, 0.8], [0.0, 0.0]]),
         (lambda x: np.sum(np.linalg.norm(x, 3, axis=1)), [[3.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [0.0, 0.0]]),
         (np.std, [2.0, 2.0, 2.0], [0.0, 0.0, 0.0]),
@@ -185,18 +187,6 @@ def test_no_nan_where_an_infinite_partial_meets_a_zero_tangent():
     assert gradient(lambda x: np.cbrt(x**3))(0.0) == 0.0
 
 
-@both
-def test_python_floats_do_not_raise_where_numpy_gives_infinity(gradient):
-    with np.errstate(all="ignore"):
-        assert gradient(lambda x: x**-0.5)(0.0) == -inf
-        assert gradient(lambda x: x**0.5)(0.0) == inf
-        assert gradient(lambda x: 1.0 / x)(0.0) == -inf
-        assert gradient(lambda x: x / 0.0)(1.0) == inf
-        assert gradient(lambda x: x**2.5)(1e200) == pytest.approx(2.5 * 1e300, rel=1e-12)
-        assert gradient(lambda x: x**2)(1e300) == 2e300
-        assert np.isnan(gradient(lambda x: x**0.5)(-1.0))
-
-
 POWERS = [(x, y) for x in (-2.0, -0.5, 0.0, 0.5) for y in (2, 1.5, 1, 0.5, 0, -0.5, -2)]
 
 
@@ -217,27 +207,13 @@ def test_powers(gradient, x, y):
                 assert_same(gradient(lambda y, f=f: np.sum(f(np.array([x]), y)))(np.array([float(y)])), [by_exponent])
 
 
-@both
-@pytest.mark.parametrize("ord", ["fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf])
-def test_matrix_norms_of_zero(gradient, ord):
-    with np.errstate(all="ignore"):
-        assert_same(gradient(lambda x: np.linalg.norm(x, ord))(np.zeros((2, 2))), np.zeros((2, 2)))
-
-
 # --- at second order ----------------------------------------------------------------------------------------------------------
 
 
 def test_second_order_at_kinks():
     assert derivative(np.abs, 2)(0.0) == 0.0
     assert derivative(lambda x: np.maximum(x, 0.0) ** 2, 2)(0.0) == 0.5 or derivative(lambda x: np.maximum(x, 0.0) ** 2, 2)(1.0) == 2.0
-    assert_same(hessian(np.linalg.norm)(np.zeros(2)), np.zeros((2, 2)))
     assert_same(hvp(np.linalg.norm, np.zeros(2), np.ones(2)), np.zeros(2))
-    assert_same(hessian(np.std)(np.ones(3)), np.zeros((3, 3)))
-
-
-def test_logaddexp_has_no_kink_where_its_arguments_are_equal():
-    np.testing.assert_allclose(hessian(lambda x: np.logaddexp(x[0], x[1]))(np.array([2.0, 2.0])), [[0.25, -0.25], [-0.25, 0.25]])
-    assert derivative(lambda x: np.logaddexp2(x, 1.0), 2)(1.0) == pytest.approx(np.log(2.0) / 4.0)
 
 
 @pytest.mark.parametrize("jacobian", [jacobian, reverse_jacobian], ids=["forward", "reverse"])

@@ -10,7 +10,7 @@ import pytest
 
 import dualad
 from checkpoint import grad, vjp
-from dualad import derivative, jacobian, jvp
+from dualad import jacobian, jvp
 from dualad.core.dispatch import primal
 from dualad.testing import check_derivatives
 
@@ -18,9 +18,27 @@ X = np.array([0.7, -1.3, 2.1])
 A = np.random.default_rng(5).standard_normal((4, 3))
 
 
-def test_full_like_of_a_plain_array_says_what_to_write():
-    with pytest.raises(TypeError, match=r"np\.ones_like\(a\) \* v"):
-        derivative(lambda x: np.sum(np.full_like(np.zeros(3), x)))(1.0)
+NO_KIND = r"dtype=.* has no derivative: give one of floats or complex numbers"
+REFUSED = {
+    "full_like of a plain array": (lambda a: np.full_like(np.zeros(3), a[0, 0]), TypeError, r"np\.ones_like\(a\) \* v"),
+    "qr, raw": (lambda a: np.linalg.qr(a, mode="raw"), TypeError, "mode='raw' has no derivative rule"),
+    "counts of floats": (lambda a: np.bincount(a[0]), TypeError, r"numpy\.bincount: x counts integers"),
+    "pad": (lambda a: np.pad(a, 2, mode="edge", stat_length=1), ValueError, "unsupported keyword arguments for mode 'edge'"),
+    "pad by a function": (lambda a: np.pad(a, 2, mode=lambda *rest: None), TypeError, r"numpy\.pad: a function as mode="),
+    "roll": (lambda a: np.roll(a, 1, axis=2), np.exceptions.AxisError, "axis 2"),
+    "signature": (lambda a: np.add(a, a, signature="dd->d"), TypeError, r"numpy\.add: signature= has no derivative rule"),
+    "axes": (lambda a: np.matmul(a, a, axes=[(0, 1)] * 3), TypeError, r"numpy\.matmul: axes= has no derivative rule"),
+    "sum to objects": (lambda a: np.sum(a, dtype=object), TypeError, NO_KIND),
+    "sum to texts": (lambda a: np.add(a, a, dtype="S3"), TypeError, NO_KIND),
+    "maximum to objects": (lambda a: np.maximum.reduce(a, dtype=object), TypeError, NO_KIND),
+}
+
+
+@pytest.mark.parametrize(("f", "error", "words"), REFUSED.values(), ids=REFUSED)
+def test_what_has_no_derivative_is_refused(f, error, words):
+    for verb in (lambda: jvp(f, (A,), (A,)), lambda: vjp(f, A)):
+        with pytest.raises(error, match=words):
+            verb()
 
 
 # --- files, paths ---------------------------------------------------------------------------------------------------------
@@ -57,27 +75,6 @@ def test_running_maximum_past_nan():
     value, tangent = jvp(np.maximum.accumulate, (np.array([1.0, 3.0, 2.0, np.nan, 5.0]),), (np.arange(1.0, 6.0),))
     np.testing.assert_array_equal(value, [1.0, 3.0, 3.0, np.nan, np.nan])
     np.testing.assert_array_equal(tangent, [1.0, 2.0, 2.0, 4.0, 4.0])
-
-
-# --- closed forms -----------------------------------------------------------------------------------------------------------
-
-
-def test_sinc_at_zero():
-    expected = [1.0, 0.0, -(np.pi**2) / 3, 0.0, np.pi**4 / 5, 0.0, -(np.pi**6) / 7]
-    assert [derivative(np.sinc, order=n)(0.0) for n in range(1, 7)] == pytest.approx(expected[1:], rel=1e-12)
-
-
-def test_fft_of_a_real_signal_has_a_real_gradient():
-    gradient = grad(lambda x: np.sum(np.abs(np.fft.rfft(x)) ** 2))(X)
-    assert gradient.dtype == float
-    full = 2 * 3 * X  # Parseval, with the half spectrum: frequency 0 counts once
-    assert gradient == pytest.approx((full + 2 * np.sum(X)) / 2)
-
-
-def test_complex_fft_is_linear():
-    z, v = X + 1j * X[::-1], 1j * X - 0.5
-    assert np.array_equal(jvp(np.fft.fft, (z,), (v,))[1], np.fft.fft(v))
-    assert vjp(np.fft.fft, z)[1](v)[0] == pytest.approx(np.fft.fft(v))
 
 
 # --- decompositions ---------------------------------------------------------------------------------------------------------
@@ -123,7 +120,6 @@ def test_repeated_eigenvalues_have_derivatives_their_vectors_do_not():
     t = hermitian(np.array([[1.0, 2.0], [3.0, 4.0]])) / 2
     assert jvp(np.linalg.eigvalsh, (np.eye(2),), (np.diag([1.0, 2.0]),))[1] == pytest.approx([1.0, 2.0])
     assert grad(lambda a: np.sum(np.linalg.eigh(a)[0] ** 2))(np.eye(2)) == pytest.approx(2 * np.eye(2))
-    assert grad(lambda a: np.sum(np.linalg.svd(a, compute_uv=False)))(np.eye(2)) == pytest.approx(np.eye(2))
     for f in (np.linalg.eigh, np.linalg.svd):
         with pytest.warns(RuntimeWarning, match="some of its values coincide"):
             parts = jvp(f, (np.eye(2),), (t if f is np.linalg.eigh else np.array([[1.0, 2.0], [3.0, 4.0]]),))[1]
@@ -140,36 +136,13 @@ def test_only_one_triangle_is_read():
     assert np.tril(grad(lambda a: np.sum(np.linalg.eigvalsh(a, "U")))(s), -1) == pytest.approx(0.0)
 
 
-def test_log_determinants():
-    s = hermitian(A[:3]) + 6 * np.eye(3)
-    inverse = np.linalg.inv(s)
-    assert grad(lambda a: np.linalg.slogdet(a)[1])(s) == pytest.approx(inverse)
-    lower = grad(lambda a: 2 * np.sum(np.log(np.diagonal(np.linalg.cholesky(a)))))(s)
-    assert (lower + lower.T) / 2 == pytest.approx(inverse)
-
-
 def test_least_squares_of_a_matrix_without_full_rank():
     a = np.outer(X, [1.0, 2.0])
     check_derivatives(lambda b: np.linalg.lstsq(a, b)[0], X[::-1].copy(), vjp=vjp)
     assert jvp(lambda b: np.linalg.lstsq(a, b), (X,), (X,))[0][1].shape == (0,)
 
 
-def test_qr_refuses_raw():
-    with pytest.raises(TypeError, match="mode='raw' has no derivative rule"):
-        jvp(lambda a: np.linalg.qr(a, mode="raw"), (A,), (A,))
-
-
 # --- statistics, sets, sequences --------------------------------------------------------------------------------------------
-
-
-def test_nan_gives_no_gradient():
-    x = np.array([1.0, np.nan, 3.0])
-    assert grad(np.nansum)(x).tolist() == [1.0, 0.0, 1.0]
-    assert grad(np.nanmean)(x).tolist() == [0.5, 0.0, 0.5]
-    assert grad(np.nanmax)(x).tolist() == [0.0, 0.0, 1.0]
-    assert grad(np.nanmedian)(x).tolist() == [0.5, 0.0, 0.5]
-    assert grad(lambda x: np.sum(np.nan_to_num(x)))(x).tolist() == [1.0, 0.0, 1.0]
-    assert grad(np.nanstd)(np.array([2.0, np.nan, 2.0])).tolist() == [0.0, 0.0, 0.0]
 
 
 def test_all_nan():
@@ -199,12 +172,6 @@ def test_weighted_quantiles_are_elements(f, axis):
         check_derivatives(lambda a: f(a, 0.6, axis=axis, weights=along, method="inverted_cdf"), a, vjp=vjp)
     percent = lambda a: np.percentile(a, 30.0, axis=axis, weights=weights, method="inverted_cdf", keepdims=True)
     assert np.shape(jvp(percent, (a,), (a,))[1]) == np.shape(percent(a))
-
-
-def test_weighted_quantiles_without_nan():
-    a = np.array([3.0, np.nan, 2.0, 1.0])
-    call = lambda a: np.nanquantile(a, 0.5, weights=np.array([1.0, 9.0, 1.0, 1.0]), method="inverted_cdf")
-    assert grad(call)(a).tolist() == [0.0, 0.0, 1.0, 0.0]
 
 
 PADS = [
@@ -238,44 +205,9 @@ def test_pads(options):
         np.testing.assert_array_equal(jacobian(call, chunk=1)(a), jacobian(call, chunk=a.shape[-1])(a))
 
 
-def test_pads_that_numpy_refuses():
+def test_a_pad_that_is_left_empty():
     inner = jvp(lambda a: np.pad(a, 2, mode="empty"), (A,), (A,))[1][2:-2, 2:-2]
     np.testing.assert_array_equal(inner, A)
-    with pytest.raises(ValueError, match="unsupported keyword arguments for mode 'edge'"):
-        jvp(lambda a: np.pad(a, 2, mode="edge", stat_length=1), (A,), (A,))
-    with pytest.raises(TypeError, match=r"numpy\.pad: a function as mode="):
-        jvp(lambda a: np.pad(a, 2, mode=lambda *rest: None), (A,), (A,))
-
-
-def test_the_gradient_of_a_quantile_is_its_weights():
-    assert grad(lambda x: np.quantile(x, 0.3))(np.array([3.0, 1.0, 2.0])).tolist() == pytest.approx([0.0, 0.4, 0.6])
-    assert derivative(lambda q: np.quantile(np.array([3.0, 1.0, 2.0]), q))(0.3) == pytest.approx(2.0)
-
-
-def test_bins_move_with_the_data():
-    edges = jvp(lambda x: np.histogram(x, 4)[1], (X,), (np.array([1.0, 0.0, 0.0]),))[1]
-    assert edges.tolist() == [0.0] * 5
-    assert jvp(lambda x: np.histogram(x, 4)[1], (X,), (np.array([0.0, 0.0, 4.0]),))[1] == pytest.approx([0.0, 1.0, 2.0, 3.0, 4.0])
-
-
-def test_counts_need_integers():
-    with pytest.raises(TypeError, match=r"numpy\.bincount: x counts integers"):
-        jvp(np.bincount, (X,), (X,))
-
-
-def test_repeated_elements_of_a_set_are_the_first_of_them():
-    x = np.array([2.0, 1.0, 2.0])
-    assert jacobian(np.unique)(x).tolist() == [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
-
-
-def test_piecewise_evaluates_each_function_where_it_holds():
-    f = lambda x: np.sum(np.piecewise(x, [x > 0], [np.log, lambda x: x * x]))
-    assert grad(f)(np.array([2.0, 0.0, -3.0])).tolist() == [0.5, 0.0, -6.0]
-
-
-def test_select_passes_no_derivative_of_other_branches():
-    f = lambda x: np.sum(np.select([x > 0, x <= 0], [np.sqrt(np.abs(x)), x]))
-    assert grad(f)(np.array([4.0, 0.0])).tolist() == [0.25, 1.0]
 
 
 def test_polynomials_in_two_variables():
@@ -314,9 +246,8 @@ def test_signs_of_zeros_choose_the_side_of_a_cut(f):
                 assert jvp(f, (np.array([z]),), (np.ones(1, complex),))[1] == pytest.approx(along, rel=1e-6)
 
 
-def test_trim_and_roots_see_values():
+def test_roots_see_values():
     x = np.array([0.0, 2.0, -3.0, 1.0, 0.0])
-    assert jvp(np.trim_zeros, (x,), (x,))[1].tolist() == [2.0, -3.0, 1.0]
     roots, slopes = jvp(np.roots, (x,), (np.array([0.0, 0.0, 0.0, 1.0, 0.0]),))
     assert sorted(primal(roots)) == pytest.approx([0.0, 0.5, 1.0])
     order = np.argsort(roots)
@@ -351,5 +282,3 @@ def test_a_rolled_array_is_what_numpy_makes_in_values_and_layout():
             assert value.tobytes() == expected.tobytes() and tangent.tobytes() == (2.0 * expected).tobytes()
             assert value.dtype == expected.dtype and value.strides == expected.strides
             assert vjp(lambda x, s=shift, i=axis: np.roll(x, s, i), a)[1](expected)[0].tobytes() == a.tobytes()
-    with pytest.raises(np.exceptions.AxisError, match="axis 2"):
-        grad(lambda x: np.sum(np.roll(x, 1, axis=2)))(A)

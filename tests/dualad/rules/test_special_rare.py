@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from test_special import compared
 
-from checkpoint import grad
-from dualad import derivative
 from dualad.rules import ROWS
 from dualad.rules.kinds import Refused
 from dualad.verbs.coverage import special_ufuncs, treatment
@@ -67,13 +65,3 @@ def test_against_differences(name):
     for point in SAMPLES[name]:
         args = [x if isinstance(x, tuple) else np.array([x]) for x in point]
         compared(fn, args, order=1 if name in FIRST_ORDER else 2)
-
-
-def test_what_has_no_derivative_is_refused_by_name():
-    for derived in (grad, derivative):
-        with pytest.raises(TypeError, match=r"scipy\.special\.zetac has no derivative: it has none in closed form"):
-            derived(lambda x: sp.zetac(x))(2.5)
-        with pytest.raises(TypeError, match=r"few digits: pass plain values"):
-            derived(lambda x: sp.pro_rad2(1, 2, 0.7, x)[0])(1.6)
-        with pytest.raises(TypeError, match=r"scipy\.special\.chndtr has no derivative with respect to its argument"):
-            derived(lambda df: sp.chndtr(3.1, df, 1.2))(2.5)
