@@ -213,15 +213,7 @@ class Branching(Program):
 
         real = np.empty(0, self.dtype).real.dtype
         c, d = (a.astype(real) for a in self.constants)
-        return {
-            "np": np,
-            "x": x,
-            "c": c,
-            "d": d,
-            "erf": erf,
-            "gammaln": gammaln,
-            "jv": jv,
-        }
+        return {"np": np, "x": x, "c": c, "d": d, "erf": erf, "gammaln": gammaln, "jv": jv}
 
     @cached_property
     def function(self):

@@ -45,10 +45,7 @@ CASES = {
     "declared by name": (by_number, {"static_argnames": "count"}, 3),
     "declared by position": (by_number, {"static_argnums": -2}, 3),
 }
-OTHERS = {
-    "function": (by_function, {}, lambda x: 0.5 * x * x),
-    "object": (by_object, {"static_argnames": "options"}, Options()),
-}
+OTHERS = {"function": (by_function, {}, lambda x: 0.5 * x * x), "object": (by_object, {"static_argnames": "options"}, Options())}
 
 
 @pytest.mark.parametrize("name", [*CASES, *OTHERS])

@@ -19,9 +19,7 @@ from llvmlite import binding
 
 from checkpoint import grad, vjp
 from dualad import jvp
-from dualad.codegen import (
-    machine,
-)
+from dualad.codegen import machine
 from dualad.codegen.emit import emit
 from dualad.codegen.fragments import STEPS
 from dualad.codegen.machine import FUSES

@@ -358,11 +358,7 @@ def test_what_cannot_be_written_raises(code):
             dualad.derivative(into_the_real_part)(3.0)
         with pytest.raises(TypeError, match="an array of plain numbers"):
             dualad.derivative(into_the_caller_s)(3.0)
-        for name, read in {
-            "data": lambda a: a.data,
-            "ctypes": lambda a: a.ctypes,
-            "tobytes": lambda a: a.tobytes(),
-        }.items():
+        for name, read in {"data": lambda a: a.data, "ctypes": lambda a: a.ctypes, "tobytes": lambda a: a.tobytes()}.items():
             with pytest.raises(AttributeError, match=f"has no '{name}': .* not one block of memory"):
                 dualad.derivative(of_memory(read))(3.0)
         with pytest.raises(TypeError, match=r"numpy\.matrix together"):

@@ -198,8 +198,7 @@ def test_the_last_line_says_what_to_do(text, advice, differentiate):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["np.isnan(np.array([x[0], x[1]]))", "np.linalg.inv(np.array([[x[0]]]))", "np.logaddexp(np.array([x[0]]), np.array([x[1]]))"],
+    "text", ["np.isnan(np.array([x[0], x[1]]))", "np.linalg.inv(np.array([[x[0]]]))", "np.logaddexp(np.array([x[0]]), np.array([x[1]]))"]
 )
 def test_what_numpy_cannot_do_with_objects_says_where_they_come_from(text):
     with pytest.raises(TypeError) as caught:
@@ -322,14 +321,7 @@ def test_functions_of_scipy_are_refused_with_another_spelling(name):
         return
     spelling = str(caught.value).rpartition(": write ")[2].split(", or give")[0]
     first, *rest = SCIPY[name]
-    names = {
-        "np": np,
-        "dualad": dualad,
-        "axis": 0,
-        "mode": "full",
-        **dict.fromkeys("xya", first),
-        **dict(zip("b", rest, strict=False)),
-    }
+    names = {"np": np, "dualad": dualad, "axis": 0, "mode": "full", **dict.fromkeys("xya", first), **dict(zip("b", rest, strict=False))}
     ours = eval(spelling, names)
     np.testing.assert_allclose(ours(first, *rest) if callable(ours) else ours, theirs(first, *rest), rtol=1e-12)
 
@@ -414,8 +406,7 @@ def test_scipy_names_the_function_that_was_called(module, name, call, differenti
 @both
 @pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 @pytest.mark.parametrize(
-    ("make", "way_out"),
-    [(lambda: np.matrix(np.eye(3)), r"np\.asarray"), (lambda: np.ma.array(X, mask=[True, False, False]), r"\.filled")],
+    ("make", "way_out"), [(lambda: np.matrix(np.eye(3)), r"np\.asarray"), (lambda: np.ma.array(X, mask=[True, False, False]), r"\.filled")]
 )
 def test_matrices_and_masked_arrays_are_refused(make, way_out, differentiate):
     other = make()

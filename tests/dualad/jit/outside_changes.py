@@ -205,11 +205,7 @@ for name, (make, change, read) in {
     "array in a tuple": (lambda: (A.copy(),), lambda held: fill(held[0]), item(0)),
     "tuple of a list, in a tuple": (lambda: ((2.0, [2.0]),), lambda held: operator.setitem(held[0][1], 0, 5.0), lambda held: held[0][1][0]),
     "array in an object": (lambda: Config(a=A.copy()), lambda held: fill(held.a), lambda held: held.a),
-    "memory map": (
-        lambda: mapped(),
-        setting(0),
-        lambda held: np.asarray(held)[0],
-    ),
+    "memory map": (lambda: mapped(), setting(0), lambda held: np.asarray(held)[0]),
     "array.array": (lambda: array.array("d", L), setting(0), item(0)),
     "bytearray": (lambda: bytearray(b"\x02"), setting(0, 5), item(0)),
     "memoryview": (lambda: memoryview(bytearray(b"\x02")), setting(0, 5), item(0)),

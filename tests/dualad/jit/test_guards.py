@@ -52,12 +52,7 @@ GUARDED = {
     "function": ((np.sin, X), (np.cos, X)),
 }
 #: arguments that go the long way
-LONG = {
-    "ordered dict": OrderedDict(b=1.0, a=X),
-    "unaligned": UNALIGNED,
-    "subclass": np.memmap,
-    "np.bool_": np.bool_(True),
-}
+LONG = {"ordered dict": OrderedDict(b=1.0, a=X), "unaligned": UNALIGNED, "subclass": np.memmap, "np.bool_": np.bool_(True)}
 
 
 def assert_same(got, expected):

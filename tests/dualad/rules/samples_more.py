@@ -11,13 +11,7 @@ from dualad.rules import ROWS
 from dualad.rules.calculus import bessel_i0, convolve_full
 from dualad.rules.calling import public_name
 from dualad.rules.constants import evaluate
-from dualad.rules.decompositions import (
-    close_pairs,
-    qr_factors,
-    singular_values,
-    svd_factors,
-    warn_close,
-)
+from dualad.rules.decompositions import close_pairs, qr_factors, singular_values, svd_factors, warn_close
 from dualad.rules.kinds import brought
 from dualad.rules.late import late_row
 from dualad.rules.least_squares import pseudo_inverse

@@ -87,10 +87,7 @@ def test_hessians(f, x, expected):
 
 @pytest.mark.parametrize(
     ("f", "expected"),
-    [
-        (np.sin, [0.0, 1.0, 0.0, -1.0, 0.0, 1.0, 0.0, -1.0]),
-        (np.sinc, [1.0, 0.0, -(np.pi**2) / 3, 0.0, np.pi**4 / 5, 0.0, -(np.pi**6) / 7]),
-    ],
+    [(np.sin, [0.0, 1.0, 0.0, -1.0, 0.0, 1.0, 0.0, -1.0]), (np.sinc, [1.0, 0.0, -(np.pi**2) / 3, 0.0, np.pi**4 / 5, 0.0, -(np.pi**6) / 7])],
 )
 def test_derivatives_of_all_orders_at_zero(f, expected):
     assert [derivative(f, n)(0.0) for n in range(len(expected))] == pytest.approx(expected, rel=1e-12, abs=0.0)

@@ -91,11 +91,7 @@ def new_rows():
 
 X = np.linspace(-1.0, 1.4, 6)
 #: second derivatives
-CURVATURES = {
-    "softplus": np.exp(-X) / (1.0 + np.exp(-X)) ** 2,
-    "rows_turned": np.zeros(6),
-    "ripple": 2.0 * np.cos(X) - X * np.sin(X),
-}
+CURVATURES = {"softplus": np.exp(-X) / (1.0 + np.exp(-X)) ** 2, "rows_turned": np.zeros(6), "ripple": 2.0 * np.cos(X) - X * np.sin(X)}
 SLOPES = {
     "softplus": np.diag(1.0 / (1.0 + np.exp(-X))),
     "rows_turned": np.vstack([np.eye(6)[:0:-1], np.zeros(6)]),

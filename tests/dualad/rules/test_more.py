@@ -110,9 +110,7 @@ def test_a_full_basis_turns_with_the_matrix():
     check_derivatives(projector, np.ascontiguousarray(A[:, :2]), vjp=vjp)
     check_derivatives(lambda a: np.linalg.svd(a.T)[2][2:].T @ np.linalg.svd(a.T)[2][2:], np.ascontiguousarray(A[:, :2]), vjp=vjp)
     check_derivatives(
-        lambda a: np.linalg.qr(a, "complete")[0][:, 2:] @ np.linalg.qr(a, "complete")[0][:, 2:].T,
-        np.ascontiguousarray(A[:, :2]),
-        vjp=vjp,
+        lambda a: np.linalg.qr(a, "complete")[0][:, 2:] @ np.linalg.qr(a, "complete")[0][:, 2:].T, np.ascontiguousarray(A[:, :2]), vjp=vjp
     )
 
 

@@ -17,10 +17,7 @@ from dualad.rules.calling import public_name
 from dualad.rules.kinds import Abstract, Composite, Differentiable, Elementwise, primitive
 
 #: rows that look at values, because only then they are exact or know a shape; no program without values can run them
-VALUE_DEPENDENT = {
-    "numpy.linalg.lstsq": "its results have other shapes where the rank is smaller",
-    **samples_more.VALUE_DEPENDENT,
-}
+VALUE_DEPENDENT = {"numpy.linalg.lstsq": "its results have other shapes where the rank is smaller", **samples_more.VALUE_DEPENDENT}
 
 RULED = [fn for fn in SAMPLES if isinstance(ROWS[fn], Differentiable | Composite) and ROWS[fn].name not in VALUE_DEPENDENT]
 rows = for_each("fn", RULED, public_name)

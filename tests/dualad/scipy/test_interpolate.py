@@ -143,10 +143,7 @@ def test_what_has_no_derivative_is_refused_by_name():
             lambda s: FUNCTIONS["UnivariateSpline"](KNOTS, s * Y)(1.0),
             "interpolate.UnivariateSpline has no derivative .* argument 'y' .*: give s=0",
         ),
-        (
-            lambda s: FUNCTIONS["CubicSpline"](KNOTS, s * Y).roots(),
-            "interpolate.CubicSpline.roots of traced values has no derivative",
-        ),
+        (lambda s: FUNCTIONS["CubicSpline"](KNOTS, s * Y).roots(), "interpolate.CubicSpline.roots of traced values has no derivative"),
         (lambda s: FUNCTIONS["RegularGridInterpolator"]((KNOTS,), s * Y, "cubic")([1.0]), "method='cubic' .*: use 'linear' or 'nearest'"),
         (lambda s: FUNCTIONS["splrep"](KNOTS, s * Y, s=0.3)[1], "splrep has no derivative with s=0.3, .*: use s=0"),
         (lambda s: FUNCTIONS["splrep"](s * KNOTS, Y)[1], "splrep has no derivative with respect to its argument 'x'"),

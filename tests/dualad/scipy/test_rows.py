@@ -373,10 +373,7 @@ def test_words_that_scipy_refuses_are_refused_in_programs(name):
 
 
 def test_ufuncs_take_lists_of_traced_numbers():
-    for f in (
-        lambda x: special.expit([x[0], 2.0])[0] * special.xlogy([[x[1]]], [x[2], 0.3])[0, 1],
-        lambda x: special.erf(x[:1])[0],
-    ):
+    for f in (lambda x: special.expit([x[0], 2.0])[0] * special.xlogy([[x[1]]], [x[2], 0.3])[0, 1], lambda x: special.erf(x[:1])[0]):
         np.testing.assert_allclose(grad(f)(X), differences(f, X), rtol=1e-6)
         np.testing.assert_allclose(dualad.gradient(f)(X), differences(f, X), rtol=1e-6)
     for words in ("not supported", "unexpected keyword"):

@@ -47,15 +47,7 @@ def test_parse_bytes_refuses_other_kinds():
 
 @pytest.mark.parametrize(
     ("count", "text"),
-    [
-        (0, "0 B"),
-        (999, "999 B"),
-        (1000, "1 kB"),
-        (999_499, "999 kB"),
-        (999_500, "1 MB"),
-        (8 * 10**12, "8 TB"),
-        (10**18, "1,000 PB"),
-    ],
+    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (999_499, "999 kB"), (999_500, "1 MB"), (8 * 10**12, "8 TB"), (10**18, "1,000 PB")],
 )
 def test_format_bytes(count, text):
     assert format_bytes(count) == text

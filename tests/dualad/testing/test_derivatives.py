@@ -10,19 +10,7 @@ import pytest
 import dualad
 from checkpoint import vjp
 from dualad.rules import ROWS
-from dualad.rules.kinds import (
-    ANS,
-    FIRST,
-    MINUS_ONE,
-    ONE,
-    SECOND,
-    Composite,
-    Differentiable,
-    Elementwise,
-    Joint,
-    Multilinear,
-    primitive,
-)
+from dualad.rules.kinds import ANS, FIRST, MINUS_ONE, ONE, SECOND, Composite, Differentiable, Elementwise, Joint, Multilinear, primitive
 from dualad.testing import check_derivatives, differences
 
 random = np.random.default_rng(5)
