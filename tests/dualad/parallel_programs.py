@@ -82,8 +82,3 @@ def some_die(x):
     if x[0] > 2.5:
         os.kill(os.getpid(), signal.SIGKILL)
     return np.sum(x**3)
-
-
-def slow_energy(x):
-    time.sleep(0.2)
-    return energy(x)

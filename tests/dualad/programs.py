@@ -351,7 +351,6 @@ MAKERS = [
     lambda r, a, v, b, w: f"np.copy(np.mean({a}))",
 ]
 SQUARES = np.lib.NumpyVersion(np.__version__) >= "2.1.0"  # before, **= 2 is by pow in some programs, one ulp off
-OPERATORS = ["+=", "-=", "*=", "/=", "="]
 
 
 def change(r, b, w, v):

@@ -116,7 +116,7 @@ def test_forward_mode_and_second_derivatives_find_paths_of_their_own(step):
 
 SAVED = [
     {"schedule": CTZ()}, {"schedule": Revolve(3)}, {"schedule": StoreAll()}, {"schedule": Periodic(4)}, {"schedule": Mixed(3)},
-    {"block": 1}, {"block": 4}, {"block": 4, "schedule": Revolve(2)}, {"memory": "1 MB"}, {"check": True},
+    {"block": 1}, {"block": 4}, {"block": 4, "schedule": Revolve(2)}, {"memory": "1 MB"}, {"check": True}, {"storage": Disk(), "block": 4},
 ]  # fmt: skip
 
 
@@ -134,11 +134,6 @@ def test_same_bits_and_counts_however_states_are_saved(options):
         after.saves,
         after.peak_states,
     )
-
-
-def test_states_on_disk(tmp_path):
-    g = grad(loss(dualad.jit(on_both)), argnums=(0, 1))(X, C)
-    assert bits(grad(loss(dualad.jit(on_both), storage=Disk(tmp_path), block=4), argnums=(0, 1))(X, C)) == bits(g)
 
 
 @pytest.mark.parametrize("ends", [{"steps": N}, {"until": lambda k, x: k >= N}], ids=["steps", "until"])

@@ -210,13 +210,6 @@ def test_integers_beyond_64_bits_do_not_wrap():
     assert chain(compared, 1, steps=50) == 3**50
 
 
-def test_a_chain_of_a_compiled_step_inside_of_traced_code():
-    step = dualad.jit(turn)
-    f = lambda x: total(chain(step, x, steps=3))
-    np.testing.assert_allclose(dualad.jit(grad(f))(X), grad(lambda x: total(chain(turn, x, steps=3)))(X), rtol=1e-12)
-    np.testing.assert_allclose(dualad.jit(f)(X), f(X), rtol=1e-14)
-
-
 def test_outs_and_results_are_the_callers_own():
     step = dualad.jit(drive)
     (x, _), outs = driven(step)(X, U, 0.7)

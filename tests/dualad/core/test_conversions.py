@@ -111,24 +111,6 @@ def test_no_object_array_leaves_a_derivative():
     assert stopped.tolist() == [7.0, 0.0, 0.0]
 
 
-@both
-@pytest.mark.filterwarnings("ignore:packing an object array")
-def test_object_arrays_beside_traced_arrays_are_packed(differentiate):
-    for fn in (
-        lambda a, x: np.dot(a, x),
-        lambda a, x: np.sum(np.where(X > 1.0, a, x)),
-        lambda a, x: np.sum(np.concatenate([a, x]) ** 2),
-        lambda a, x: np.sum(np.outer(a, x)),
-        lambda a, x: np.linalg.solve(np.outer(x, x) + np.eye(3), a)[0],
-        lambda a, x: np.einsum("i,i->", a, x),
-        lambda a, x: np.sum(np.hypot(a, x)),
-        lambda a, x: np.interp(0.3, a, x),
-    ):
-        slow = lambda x, fn=fn: fn(np.array([x[0] - 3.0, x[1] * x[2], x[2] * 9.0]), x)
-        fast = lambda x, fn=fn: fn(np.stack([x[0] - 3.0, x[1] * x[2], x[2] * 9.0]), x)
-        np.testing.assert_allclose(differentiate(slow)(X), differentiate(fast)(X), rtol=1e-13)
-
-
 def test_a_large_array_that_becomes_an_object_array_warns_with_the_users_line():
     def f(x):
         x = np.asarray(x)

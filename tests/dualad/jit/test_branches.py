@@ -273,12 +273,6 @@ def test_more_paths_than_allowed_are_evaluated_by_the_plain_function_with_one_wa
     assert checkpoint.grad(fast)(5.5) == 6.0 and dualad.derivative(fast)(5.5) == 6.0
 
 
-@pytest.mark.parametrize("paths", [0, 2.0, True, None])
-def test_how_many_paths_must_be_a_number(paths, backend):
-    with pytest.raises(ValueError, match="jit: paths is"):
-        jit(newton, backend=backend, paths=paths)
-
-
 TYPES = [
     lambda x: x * 2.0 if x[0] > 0 else (x, 1),
     lambda x: max(x[0], 0),

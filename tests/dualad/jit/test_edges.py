@@ -77,6 +77,10 @@ REFUSED = {
     "clock": (lambda x: x * time.perf_counter(), X, r"reads a clock \(time\.perf_counter\).* pass them as arguments"),
     "now": (lambda x: x * datetime.datetime.now().timestamp(), X, r"reads a clock \(datetime\.datetime\.now\)"),
     "counter": (lambda x: x * next(COUNTER), X, r"two traces .*numpy\.multiply gets \d+ and then \d+\).* pass them as arguments"),
+    "counted branch": (lambda x, n=[]: (n.append(1), np.sin(x) if len(n) % 2 else np.cos(x))[1], X, r"two traces of .* differ"),
+    "counted turns": (lambda x, n=[]: (n.append(1), sum([x] * len(n)))[1], X, r"two traces of .* differ"),
+    "random result": (lambda x: (x, np.array([random.random()])), X, r"draws random numbers \(random\)"),
+    "choice": (lambda x: x * secrets.choice([1.0, 2.0]), X, r"draws random numbers \(os\.urandom\)"),
     # arguments
     "object array": (lambda x: x, np.array([None]), r"argument 0 has dtype object"),
     "text array": (lambda x: x, np.array(["a"]), r"argument 0 has dtype <U1"),
@@ -227,11 +231,6 @@ def test_without_llvm(monkeypatch):
     assert "NumPy: 1 operations" in f.explain(1.0) and "because llvmlite is not installed: pip install 'dualad[jit]'" in f.explain(1.0)
     with pytest.raises(ValueError, match=r"llvmlite is not installed: pip install 'dualad\[jit\]'"):
         jit(lambda x: x, backend="llvm")
-
-
-def test_the_former_name_of_the_backend_is_told():
-    with pytest.raises(ValueError, match=r"backend is 'numba': give one of .*; that of compiled loops is called 'llvm' now"):
-        jit(lambda x: x, backend="numba")
 
 
 def test_an_llvmlite_that_cannot_be_imported_is_told_once(monkeypatch):

@@ -32,22 +32,7 @@ def wave(x, c=2.0):
     return np.sum(np.sin(y) * x), y
 
 
-# --- values and signatures ------------------------------------------------------------------------------------------------------
-
-
-def test_values_are_numpys_bit_by_bit():
-    compiled = jit(wave)
-    assert_same(compiled(X), wave(X))
-    assert_same(compiled(1.0 - X, c=np.float32(0.3)), wave(1.0 - X, c=np.float32(0.3)))
-
-
-def test_pytrees_in_and_out():
-    def f(point, rest):
-        return {"sum": point.x + point.y, "list": [rest["a"], (rest["b"][0], None)], "text": "unit", "number": 3}
-
-    compiled = jit(f)
-    args = Point(np.ones(2), 2.0), {"a": np.float32(1.0), "b": [1j]}
-    assert_same(compiled(*args), f(*args))
+# --- signatures -----------------------------------------------------------------------------------------------------------------
 
 
 def test_one_program_for_each_kind_of_arguments():
@@ -63,17 +48,6 @@ def test_one_program_for_each_kind_of_arguments():
     assert len(f.entries) == 6 and len(calls) == 12
     assert_same(f(np.ones((4, 3)).T), np.ones((3, 4)) * 1.0)
     assert f(2.0, n=3) == 6.0 and f(2.0, n=True) == 2.0 and f(2.0, n=False) == 0.0
-
-
-def test_what_is_a_view_depends_on_the_strides():
-    def f(x):
-        flat = x.reshape(-1)
-        flat[0] = 5.0
-        return x * 1.0
-
-    compiled, x = jit(f), np.arange(24.0).reshape(2, 3, 4)
-    for y in (x, x[:, :, ::2], x.transpose(2, 0, 1), x[::-1], np.asfortranarray(x)):
-        assert bool(compiled(y).flat[0] == 5.0) is np.shares_memory(y, y.reshape(-1))
 
 
 def test_the_cache_is_bounded():
@@ -226,11 +200,20 @@ def test_results_that_are_no_floats_are_plain_under_every_interpreter():
 # --- errors --------------------------------------------------------------------------------------------------------------------------
 
 
-def test_wrong_arguments():
-    with pytest.raises(TypeError, match="not a function"):
-        jit(3.0)
-    with pytest.raises(ValueError, match="backend"):
-        jit(wave, backend="fortran")
+WRONG = {
+    "no function": (lambda: jit(3.0), TypeError, "not a function"),
+    "backend": (lambda: jit(wave, backend="fortran"), ValueError, "backend"),
+    "former name of the backend": (lambda: jit(wave, backend="numba"), ValueError, r"give one of .*; .* loops is called 'llvm' now"),
+    "verify": (lambda: jit(wave, verify="always"), ValueError, "jit: verify is 'always': give True"),
+    **{f"paths {n}": (lambda n=n: jit(wave, paths=n), ValueError, "jit: paths is") for n in (0, 2.0, True, None)},
+    **{f"threads {n}": (lambda n=n: jit(wave, threads=n), ValueError, "give the number of threads") for n in (0, -1, 2.0, True, "2")},
+}
+
+
+@pytest.mark.parametrize(("call", "error", "words"), WRONG.values(), ids=WRONG)
+def test_wrong_arguments(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
 
 
 def test_an_error_of_the_function_is_its_own():

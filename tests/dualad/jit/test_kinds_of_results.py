@@ -120,25 +120,6 @@ def test_einsum_of_a_number_and_computed_degrees_of_freedom_are_compiled():
     np.testing.assert_allclose(jit(g, backend="llvm")(X), np.var(X))
 
 
-def test_the_gradient_of_a_loop_of_100_turns_is_rolled_up():
-    def f(x):
-        for _ in range(100):
-            x = np.sin(x) * 0.9 + 0.1
-        return np.sum(x)
-
-    g = jit(grad(f), backend="llvm")
-    np.testing.assert_allclose(g(X), grad(f)(X), rtol=1e-12)
-    assert "5 left" in g.explain(X)
-    coefficients = RNG.uniform(0.5, 0.9, 120)
-
-    def longest(x):  # whose turns are of four kinds, without a period
-        for k, c in enumerate(coefficients):
-            x = (np.sin, np.cos, np.tanh, np.arctan)[int(1000 * c) % 4](x) * c + k * 1e-3
-        return np.sum(x)
-
-    np.testing.assert_allclose(jit(longest, backend="llvm")(X), longest(X), rtol=1e-13)
-
-
 V, AT = RNG.normal(size=40), RNG.integers(0, 6, 40)
 
 

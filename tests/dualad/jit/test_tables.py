@@ -21,25 +21,6 @@ SQUARES = np.arange(10.0) ** 2
 HELD = {"list": [SQUARES, SQUARES + 1.0], "deep": (1, {"a": [SQUARES]})}
 
 
-def test_an_array_outside_is_taken_from_at_a_traced_integer():
-    f = jit(lambda k: np.take(TABLE[1], k) + TABLE[2].take(k))
-    assert [f(k) for k in range(3)] == [12.0, 14.0, 16.0]
-
-
-def test_an_array_outside_is_indexed_by_a_traced_integer():
-    forcing = np.arange(12.0).reshape(3, 4)
-
-    @jit
-    def step(k, x):
-        return np.where(k == 0, x, x + forcing[k] * TABLE[k])
-
-    for k in range(3):
-        np.testing.assert_array_equal(step(k, np.ones(4)), np.ones(4) if k == 0 else 1.0 + forcing[k] * TABLE[k])
-    assert len(step.entries) == 1
-    forcing[1] = 0.0
-    np.testing.assert_array_equal(step(1, np.ones(4)), np.ones(4))
-
-
 KNOTS, CHOICE = np.linspace(0.0, 1.0, 8) ** 2, np.array([True, False, True])
 
 
@@ -146,6 +127,7 @@ WHERE = {
     "an argument of another function": lambda x: through(SQUARES, places(x)) * x,
     "arange": lambda x: np.arange(10.0)[places(x)] * x,
     "an array of literals": lambda x: np.array([1.0, -1.0])[(x > 0.2).astype(int)] * x,
+    "one place": lambda x: x * TABLE[1, places(x)[0] % 4] + TABLE[2].take(places(x)[1] % 4),
     "linspace by its own name": lambda x: linspace(0.0, 1.0, 10)[places(x)] * x,
     "functions of such": lambda x: np.cos(np.linspace(0.0, 1.0, 10) + 1.0)[places(x)] * x,
     "in a submodule": lambda x: np.fft.fftfreq(10)[places(x)] * x,

@@ -83,11 +83,6 @@ def test_every_call_or_none(verify, outside):
     assert jit(verify=verify)(f.f)(2.0) == 6.0
 
 
-def test_a_wrong_verify():
-    with pytest.raises(ValueError, match="jit: verify is 'always': give True"):
-        jit(np.sin, verify="always")
-
-
 # --- what is stale ----------------------------------------------------------------------------------------------------------------
 
 

@@ -226,12 +226,6 @@ def test_an_error_in_a_block_is_the_callers():
         native.call(X, index)
 
 
-@pytest.mark.parametrize("threads", [0, -1, 2.0, True, "2"])
-def test_wrong_numbers_of_threads(threads):
-    with pytest.raises(ValueError, match=r"threads is .*: give the number of threads"):
-        jit(lambda x: x, threads=threads)
-
-
 # --- the team ---------------------------------------------------------------------------------------------------------------------------
 
 TURNS = 9999  # some microseconds

@@ -273,7 +273,6 @@ sample(np._core.umath._ones_like)(call(A(3)))
 
 # --- sets -------------------------------------------------------------------------------------------------------------------
 
-REPEATED = D(5)[[0, 1, 1, 2, 3, 0, 4]]
 sample(np.unique)(call(D(4)), call(D(2, 3)), call(D(4), True), call(D(4), return_inverse=True, return_counts=True), call(D(3, 2), axis=0))
 sample(np.unique_all, np.unique_counts, np.unique_inverse, np.unique_values)(call(D(4)), call(D(2, 3)))
 sample(np.union1d, np.setxor1d)(call(D(4), D(3) + 0.033))

@@ -17,14 +17,9 @@ random = np.random.default_rng(5)
 X, Y = random.uniform(0.3, 0.9, (2, 3)), random.uniform(1.1, 1.9, (2, 3))
 S, V = random.uniform(0.2, 0.8, (3, 3)) + 3.0 * np.eye(3), random.uniform(0.3, 0.9, 3)
 C = X + 1j * Y
-T3 = random.uniform(0.3, 0.9, (2, 3, 4))
 
 
 # --- planted errors ---------------------------------------------------------------------------------------------------------
-
-
-def mT(a):
-    return np.swapaxes(a, -1, -2)
 
 
 def right_jvp(fn):
