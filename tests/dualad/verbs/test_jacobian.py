@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from checkpoint import jacobian as reverse_jacobian
 from dualad import derivative, jacobian, jacobian_columns, value_and_jacobian
 
 X = np.array([0.5, -1.5, 2.0])
+modes = pytest.mark.parametrize("jacobian", [jacobian, reverse_jacobian], ids=["forward", "reverse"])
 
 
 def f(x):
@@ -18,33 +20,37 @@ EXPECTED = np.array([[-1.5, 0.5, 0.0], [0.0, 0.0, np.cos(2.0)], [1.0, -3.0, 4.0]
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 50, None, np.int64(2)])
-def test_chunks(chunk):
+@modes
+def test_chunks(jacobian, chunk):
     np.testing.assert_allclose(jacobian(f, chunk=chunk)(X), EXPECTED, rtol=1e-15)
 
 
 @pytest.mark.parametrize("chunk", [0, -1, 1.5, "3", True])
-def test_wrong_chunks(chunk):
-    with pytest.raises(ValueError, match=r"chunk is .*: give how many directions"):
-        jacobian(f, chunk=chunk)
-    with pytest.raises(ValueError, match="chunk is"):
-        jacobian_columns(f, X, chunk=chunk)
+@modes
+def test_wrong_chunks(jacobian, chunk):
+    for ask in (lambda: jacobian(f, chunk=chunk), lambda: jacobian_columns(f, X, chunk=chunk)):
+        with pytest.raises(ValueError, match=r"chunk is .*: give how many"):
+            ask()
 
 
 @pytest.mark.parametrize("out", [(), (1,), (2,), (2, 3), (0,)])
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (3, 2), (0,)])
-def test_shapes(out, shape):
+@modes
+def test_shapes(jacobian, out, shape):
     x = np.full(shape, 0.5)
     jac = jacobian(lambda x: np.ones(out) * np.sum(x))(x)
     assert np.shape(jac) == (*out, *shape) and np.all(jac == 1.0)
 
 
-def test_python_scalars():
+@modes
+def test_python_scalars(jacobian):
     assert jacobian(lambda x: x * x)(3.0) == 6.0
     assert jacobian(lambda x: [x, x * x])(3.0) == [1.0, 6.0]
     assert jacobian(lambda p: p[0] * p[1])([2.0, 3.0]) == [3.0, 2.0]
 
 
-def test_trees_of_trees():
+@modes
+def test_trees_of_trees(jacobian):
     g = lambda p, q: {"a": p["x"] * q, "b": (np.sum(p["x"]), p["y"] ** 2)}
     p = {"x": np.array([1.0, 2.0]), "y": 3.0}
     jac = jacobian(g)(p, 5.0)
@@ -66,7 +72,8 @@ def test_value_and_jacobian():
     assert jacobian(lambda x: (x * 2, "note"), has_aux=True)(X)[1] == "note"
 
 
-def test_dtypes():
+@modes
+def test_dtypes(jacobian):
     assert jacobian(f)(X.astype(np.float32)).dtype == np.float32
     assert jacobian(lambda x: np.exp(1j * x))(X).dtype == complex
     np.testing.assert_allclose(np.diag(jacobian(lambda x: np.exp(1j * x))(X)), 1j * np.exp(1j * X))
@@ -74,7 +81,8 @@ def test_dtypes():
     assert jacobian(lambda n: n * n)(np.arange(3)).dtype == float
 
 
-def test_complex_inputs_are_differentiated_only_where_the_caller_says_how():
+@modes
+def test_complex_inputs_are_differentiated_only_where_the_caller_says_how(jacobian):
     with pytest.raises(TypeError, match="an input is complex: give holomorphic=True if f is complex-differentiable"):
         jacobian(lambda z: z * z)(X + 1j)
 
@@ -89,7 +97,8 @@ def test_the_chunk_size_follows_the_bytes():
     assert 1 < len(counts) <= 750
 
 
-def test_results_are_contiguous_enough_and_own_their_memory():
+@modes
+def test_results_are_contiguous_enough_and_own_their_memory(jacobian):
     jac = jacobian(f)(X)
     jac[0] = 9.0
     np.testing.assert_allclose(jacobian(f)(X), EXPECTED)
@@ -106,7 +115,8 @@ def test_inside_a_derivative():
     assert derivative(lambda a: np.sum(jacobian(lambda x: a * 2.0)(X)))(3.0) == 0.0
 
 
-def test_errors_of_the_function_pass_through():
+@modes
+def test_errors_of_the_function_pass_through(jacobian):
     with pytest.raises(ZeroDivisionError):
         jacobian(lambda x: 1 // 0)(X)
     with pytest.raises(TypeError, match="jacobian: the first argument is"):
