@@ -18,10 +18,10 @@ from dualad.support.progress import Bar
 from ..storage.states import nbytes
 from ..support.checks import too_many
 from ..sweep.stats import fill
+from .other_leaves import NotCompiled, join_tangents
 from .segments import Segments, State, like_leaves
 from .spec import Loop, StepSpec
 from .stepper import Stepper
-from .tangents import NotCompiled, join_tangents
 
 __all__ = ["NotCompiled", "Retraced", "left_out", "probe", "run_compiled"]
 

@@ -35,12 +35,12 @@ from ..sweep.player import BLOCK_STATES, SWEEP_STATES, Player
 from ..sweep.stats import Stats
 from .compiled import left_out, probe
 from .entry import ChainEntry, Lowered, overhead_bytes, record_chain, unowned
+from .other_leaves import NotCompiled, join_tangents, split_tangents
 from .recorded import EagerEntry
 from .results import Snapshot
 from .segments import Reversal, Segments, State, like_leaves, state_in
 from .spec import BY_ZEROS, IN_MEMORY, Loop, StepSpec
 from .stepper import Stepper
-from .tangents import NotCompiled, join_tangents, split_tangents
 
 __all__ = ["record_compiled"]
 
@@ -172,18 +172,14 @@ class CompiledEntry(ChainEntry):
         self.steps, self.max_steps = loop.steps, loop.max_steps
         self.stepper = stepper = Stepper(self.spec, given.state, given.inputs, given.params, loop.until)
         self.segments = Segments(stepper, loop.steps)
-        self.reversal: Reversal | None = self.compiled()
+        rows, params = given.active_inputs, given.active
+        self.reversal = Reversal(self.segments, partial(stepper.pull_loops, rows, params, given.nan_safe))
         self.keeps_last = False  # whether the states inside of the last block stay in memory
         self.inside: list[np.ndarray] | None = None  # they
         self.missing = 0  # steps that the first block has less than the others
         self.pulled = self.rows_made = 0
         self.reason = ""
         self.resumed = False  # whether another process has made steps
-
-    def compiled(self) -> Reversal:
-        """Return what pulls cotangents back, compiled before the first sweep."""
-        given = self.given
-        return Reversal(self.segments, partial(self.stepper.pull_loops, given.active_inputs, given.active, given.nan_safe))
 
     def cut(self, blocks: Blocks, stays: bool) -> None:
         """Cut the chain into blocks; in memory, the states inside of the last one may stay."""
@@ -192,11 +188,10 @@ class CompiledEntry(ChainEntry):
         if self.keeps_last:
             self.missing = -(self.steps or 0) % blocks.size
         if not (records or self.keeps_last):
-            self.reversal = None  # its arrays are made again for the reverse sweep
+            self.reversal.release()
 
     def held(self) -> int:
         """Return the bytes that the chain holds besides states."""
-        assert self.reversal is not None
         arrays, sums = [self.segments.work, *self.reversal.work], self.sums()
         work = list({id(array): array for some in arrays for array in some}.values())  # loops share arrays
         shares = [sums[i] for i in self.reversal.loops.shares]
@@ -254,16 +249,15 @@ class CompiledEntry(ChainEntry):
 
     def record_block(self, j: int, x: State) -> tuple[State, Any]:
         """Make the steps of a block, and return the state with a pullback that knows how much it holds: the states inside of the block."""
-        assert self.reversal is not None
         first, stop = self.block(j)
-        final, states = self.filled(self.reversal, first, stop, x, self.reversal.buffer(stop - first))
+        final, states = self.filled(first, stop, x, self.reversal.buffer(stop - first))
         pullback: Any = partial(self.pull_states, first, stop, x, states)
         pullback.nbytes = nbytes((x, states))
         return final, pullback
 
-    def filled(self, reversal: Reversal, first: int, stop: int, x: State, states: list[np.ndarray]) -> tuple[State, list[np.ndarray]]:
+    def filled(self, first: int, stop: int, x: State, states: list[np.ndarray]) -> tuple[State, list[np.ndarray]]:
         """Make steps, and return the state behind them with those between them, in the arrays given."""
-        states = reversal.fill(first, stop, x, states)
+        states = self.reversal.fill(first, stop, x, states)
         last = state_in(states, stop - first - 1) if stop > first + 1 else x
         return self.segments.advance(stop - 1, stop, last)[0], states
 
@@ -276,8 +270,7 @@ class CompiledEntry(ChainEntry):
         first, stop = self.block(j)
         if stop == first + 1:
             return self.segments.advance(first, stop, x)[0]
-        assert self.reversal is not None
-        x, self.inside = self.filled(self.reversal, first, stop, x, self.reversal.buffer(self.blocks.size))
+        x, self.inside = self.filled(first, stop, x, self.reversal.buffer(self.blocks.size))
         return x
 
     # --- rows that another process goes on with -----------------------------------------------------------------------------
@@ -287,7 +280,6 @@ class CompiledEntry(ChainEntry):
         self.rows_made = len(rows)
 
     def take_shares(self, rows: dict[int, list[Any]]) -> None:
-        assert self.reversal is not None  # in the reverse sweep
         self.put_rows(self.reversal.e, rows)
 
     def put_rows(self, arrays: list[np.ndarray], rows: dict[int, list[Any]]) -> None:
@@ -305,11 +297,10 @@ class CompiledEntry(ChainEntry):
 
     def pull_step(self, j: int, x: State, cotangent: Any) -> Any:
         """Pull the cotangents back through block j."""
-        assert self.reversal is not None
         first, stop = self.block(j)
         states, self.inside = self.inside, None
         if self.resumed and self.stepper.base.outputs[2]:  # so that all paths are known, those of the last step too
-            _, states = self.filled(self.reversal, first, stop, x, self.reversal.states)
+            _, states = self.filled(first, stop, x, self.reversal.states)
         elif states is None:
             states = self.reversal.fill(first, stop, x, self.reversal.states)
         cotangent = self.pull_states(first, stop, x, states, cotangent)
@@ -319,14 +310,12 @@ class CompiledEntry(ChainEntry):
 
     def pull_states(self, first: int, stop: int, x: State, states: list[np.ndarray], cotangent: Any) -> Any:
         """Pull the cotangents back over the state before a block and those inside of it."""
-        assert self.reversal is not None
         gs, sums = cotangent
         self.pulled += stop - first
         return self.reversal.pull(first, stop, x, states, gs, sums, self.pull_plainly), sums
 
     def pull_plainly(self, k: int, x: State, gs: list[np.ndarray], sums: list[np.ndarray]) -> list[np.ndarray]:
         """Pull the cotangents back over step k, which the plain function has made; return those of the state, add to the sums."""
-        assert self.reversal is not None
         stepper, given, spec, outs = self.stepper, self.given, self.spec, self.stepper.base.outputs[1]
         n, m, moving = len(spec.floating), len(given.active), [out.dtype.kind in "fc" for out in outs]
         likes = [np.zeros(out.shape, out.dtype) for out, moves in zip(outs, moving, strict=True) if moves]
@@ -378,23 +367,22 @@ class CompiledEntry(ChainEntry):
         return entry
 
     def swept(self, g: list[Any]) -> list[Any]:
-        self.reversal = reversal = self.reversal or self.compiled()
-        cotangent = self.begin(reversal, g)
+        reversal, cotangent = self.reversal, self.begin(g)
         try:
             gs, sums = self.sweep.backward(self.pull_step, cotangent, reversal.d)
         finally:
             self.count()
-        self.reversal = None
+        given, stepper, e = self.given, self.stepper, reversal.e
+        reversal.release()
         self.segments.pool.clear()
-        given, stepper = self.given, self.stepper
         shares = stepper.duals(gs, [given.state[i] for i in self.spec.floating])
         if given.active:
             shares += stepper.duals(sums, [given.params[i] for i in given.active])
         if given.active_inputs:
-            shares += join_tangents(reversal.e, stepper.all_splits(len(given.active_inputs), rows=True))
+            shares += join_tangents(e, stepper.all_splits(len(given.active_inputs), rows=True))
         return shares
 
-    def begin(self, reversal: Reversal, g: list[Any]) -> Any:
+    def begin(self, g: list[Any]) -> Any:
         """Make the arrays of a reverse sweep; return those of the cotangents and of the sums."""
         given, floating = self.given, self.spec.floating
         gs = self.parts([g[i] for i in floating], [given.state[i] for i in floating])
@@ -406,7 +394,7 @@ class CompiledEntry(ChainEntry):
         if given.active_inputs:
             e = self.parts([None] * len(given.active_inputs), [given.inputs[i] for i in given.active_inputs], rows=True)
         spare = list(map(np.empty_like, gs)) if type(self.sweep) is OneBlock else gs  # of which a sweep makes copies
-        reversal.begin(d, e, spare, sums, self.inside or reversal.buffer(self.blocks.size))
+        self.reversal.begin(d, e, spare, sums, self.inside or self.reversal.buffer(self.blocks.size))
         return gs, sums
 
     def sums(self) -> list[np.ndarray]:

@@ -166,8 +166,13 @@ class Reversal:
 
     def __init__(self, segments: Segments, loops: Callable[[], Any]) -> None:
         self.segments, self.made, self.pace = segments, loops, Pace()
-        self.sums: list[np.ndarray] = []
+        self.release()
         self.renew()
+
+    def release(self) -> None:
+        """Free the arrays, which are made again for the next sweep."""
+        self.of, self.work = None, list[Any]()
+        self.begin([], [], [], [], [])
 
     def renew(self) -> None:
         """Take the loops of the paths that the step is known to take."""
@@ -175,12 +180,12 @@ class Reversal:
         if not self.loops.compiled:
             self.segments.stepper.compile(self.loops)
         self.work = self.loops.work(self.segments.room)
-        self.shares = [np.empty_like(self.sums[i]) for i in self.loops.shares] if self.sums else []
+        self.begin(self.d, self.e, self.spare, self.sums, self.states)
 
     def begin(self, d: list[np.ndarray], e: list[np.ndarray], spare: Any, sums: list[np.ndarray], states: list[np.ndarray]) -> None:
         """Take the arrays of the cotangents (`d` of the outs, `e` of the rows, `spare` of the state), of sums, and of states in a block."""
         self.d, self.e, self.spare, self.sums, self.states = d, e, spare, sums, states
-        self.shares = [np.empty_like(sums[i]) for i in self.loops.shares]
+        self.shares = [np.empty_like(sums[i]) for i in self.loops.shares] if sums else []
 
     def buffer(self, length: int) -> list[np.ndarray]:
         """Return arrays for the states of so many steps but the first."""

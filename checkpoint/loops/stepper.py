@@ -34,9 +34,9 @@ from dualad.support.forks import cached_property
 
 from ..support.checks import truth
 from ..support.costs import AHEAD_SECONDS
+from .other_leaves import NotCompiled, TangentSplit, join_tangents, levels_without_tapes, split_tangents, stand_in
 from .segments import like_leaves
 from .spec import StepSpec, is_number, kept, row_of
-from .tangents import NotCompiled, TangentSplit, join_tangents, levels_without_tapes, split_tangents, stand_in
 
 __all__ = ["Stepper"]
 

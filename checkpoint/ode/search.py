@@ -15,8 +15,8 @@ import numpy as np
 from dualad.jit.jit import jit
 
 from ..loops.chain import run_compiled_spec
+from ..loops.other_leaves import NotCompiled
 from ..loops.spec import Loop, StepSpec
-from ..loops.tangents import NotCompiled
 from .methods import Method, RungeKutta
 from .steps import Accepted, compiled
 
