@@ -182,7 +182,7 @@ class EagerEntry(ChainEntry):
         def trial() -> tuple[int, int]:
             recorded, out = self.try_step(x)
             outs = self.values(optree.tree_leaves(out), recorded[0])
-            estimate = 3 * nbytes(given.state) + 2 * StepPullback(self, 0, recorded, UNKNOWN).nbytes if repeatable else 0
+            estimate = 3 * nbytes(given.state) + 2 * held_bytes(recorded) if repeatable else 0
             with np.errstate(all="ignore"):
                 self.pull_record(0, recorded, (gs, [None] * len(given.active)))
             tape = ref(recorded[0])
@@ -261,14 +261,21 @@ class EagerEntry(ChainEntry):
         self.spec.check_closure(values, self.given.below)
         return values
 
-    def record_step(self, k: int, x: Any) -> tuple[Any, StepPullback]:
-        """Evaluate step k as `advance` does, and return x_{k+1} with the pullback of the step."""
+    def record_step(self, k: int, x: Any) -> tuple[Any, Any]:
+        """Evaluate step k as `advance` does, and return x_{k+1} with the pullback of the step, which knows how much it holds."""
         try:
             final, recorded, leaves = self.make_traced(k, x)
         except Exception as error:
             self.explain(k, x, error)
             raise
-        return final, StepPullback(self, k, recorded, Snapshot(k, leaves, self.exact))
+        before = Snapshot(k, leaves, self.exact)
+
+        def pullback(cotangent: Cotangent) -> Cotangent:
+            self.before = before
+            return self.pull_record(k, recorded, cotangent)
+
+        pullback.nbytes = held_bytes(recorded)  # type: ignore[attr-defined]
+        return final, pullback
 
     def make_traced(self, k: int, x: Any) -> tuple[Any, Recorded, list[Any]]:
         """Evaluate step k on traced values; return x_{k+1}, what was recorded, and the leaves of x_k."""
@@ -397,38 +404,25 @@ def changed_arguments(who: str) -> ValueError:
     )
 
 
-class StepPullback:
-    """The pullback of a recorded step, which knows how much it holds."""
-
-    def __init__(self, entry: EagerEntry, k: int, recorded: Recorded, before: Snapshot) -> None:
-        self.entry, self.k, self.recorded, self.before = entry, k, recorded, before
-
-    def __call__(self, cotangent: Cotangent) -> Cotangent:
-        self.entry.before = self.before
-        return self.entry.pull_record(self.k, self.recorded, cotangent)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays on the tape, each counted once, and of its numbers."""
-        arrays, numbers = {}, 0
-        tape, _, results = self.recorded
-        held: list[Any] = list(map(parts_of_entry, tape.needed([node for node in results if node is not None])))
-        while held:
-            value = held.pop()
-            if isinstance(value, tuple | list):
-                held.extend(value)
-            elif isinstance(value, Dual):
-                held += [value.primal, value.tangent]
-            elif issubclass(type(value), np.ndarray):
-                owner = owner_of(value)
-                arrays[id(owner)] = owner
-            else:
-                numbers += issubclass(type(value), float | np.generic)
-        return 8 * numbers + sum(map(nbytes, arrays.values()))
-
-
-def parts_of_entry(entry: Any) -> Any:
-    """Return what an entry of a tape holds besides nodes."""
-    if type(entry) is list:
-        return entry
-    return entry[1::2] if type(entry) is tuple else (getattr(entry, "args", ()), getattr(entry, "ans", None))
+def held_bytes(recorded: Recorded) -> int:
+    """Return the bytes of the arrays on the tape of a step, each counted once, and of its numbers."""
+    arrays, numbers = {}, 0
+    tape, _, results = recorded
+    held: list[Any] = []
+    for entry in tape.needed([node for node in results if node is not None]):
+        if type(entry) in (tuple, list):
+            held += entry[1::2] if type(entry) is tuple else entry  # without nodes
+        else:
+            held += [getattr(entry, "args", ()), getattr(entry, "ans", None)]
+    while held:
+        value = held.pop()
+        if isinstance(value, tuple | list):
+            held.extend(value)
+        elif isinstance(value, Dual):
+            held += [value.primal, value.tangent]
+        elif issubclass(type(value), np.ndarray):
+            owner = owner_of(value)
+            arrays[id(owner)] = owner
+        else:
+            numbers += issubclass(type(value), float | np.generic)
+    return 8 * numbers + sum(map(nbytes, arrays.values()))
