@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from .loops.recompute import checkpoint
     from .ode.solve import odeint, solve_ivp
     from .report.compare import Tradeoff, compare
-    from .report.draw import draw
-    from .report.plot import plot_schedule
+    from .report.draw import draw, plot_schedule
     from .report.profile import profile
     from .reverse.ensemble import MemberError, map_gradients
     from .reverse.recording import grad, value_and_grad
@@ -41,14 +40,13 @@ _lazily(
         "schedules.actions": "Action Advance Drop Load Record Reverse Save",
         "loops.chain": "chain",
         "ode.solve": "odeint solve_ivp",
-        "report.draw": "draw",
+        "report.draw": "draw plot_schedule",
         "reverse.ensemble": "MemberError map_gradients",
         "reverse.trace": "Explanation explain",
         "durable.fit": "Fit",
         "reverse.recording": "grad value_and_grad",
         "reverse.verbs": "hessian hvp jacobian linearize vjp",
         "sweep.plan": "Plan plan",
-        "report.plot": "plot_schedule",
         "report.profile": "profile",
         "loops.recompute": "checkpoint",
         "schedules": "CTZ Mixed Online Periodic Revolve Schedule StoreAll Tiered from_checkpoint_schedules",

@@ -18,8 +18,7 @@ from dualad.support.callers import BETWEEN, owner
 from dualad.support.progress import written
 
 from .report.compare import Tradeoff, compare
-from .report.draw import draw
-from .report.plot import check_picture, plot_schedule
+from .report.draw import check_picture, draw, plot_schedule
 from .report.profile import profile
 from .schedules import parse
 from .schedules.parse import FORMS

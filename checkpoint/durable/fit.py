@@ -24,9 +24,9 @@ from ..storage.digests import described, digest
 from ..support.checks import amount, folder_path, whole_number
 from ..support.costs import COMPARED_SECONDS, DURABLE_SHARE
 from .fit_folder import FitFolder, covers
-from .folder import warn
 from .identity import dependency_digests, identity
 from .journal import DurableJournal, DurableSession
+from .session import warn
 
 __all__ = ["Fit"]
 

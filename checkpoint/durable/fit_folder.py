@@ -25,8 +25,8 @@ from ..storage.background import LOCK
 from ..storage.files import made_folder, opened
 from ..storage.lock import Lock
 from ..storage.states import copy_state
-from .folder import checked, listed, survey, warn, write_manifest
 from .log import ResultFile
+from .session import checked, listed, survey, warn, write_manifest
 
 __all__ = ["FitFolder", "give_free"]
 

@@ -28,9 +28,8 @@ from ..storage.digests import described, digest
 from ..storage.states import canonical, copy_state, nbytes
 from ..support.costs import GATHERED_BYTES
 from ..sweep.player import RowRestorers
-from .folder import ANEW, Mark, remove_files, warn
 from .identity import function_digest
-from .session import DurableStates
+from .session import ANEW, DurableStates, Mark, remove_files, warn
 
 __all__ = ["DurableJournal", "DurableSession", "Named", "named"]
 

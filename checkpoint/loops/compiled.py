@@ -1,14 +1,22 @@
-"""A chain of a compiled step without a tape: whole segments of steps are made in one compiled call each.
+"""A chain of a compiled step: its arrays, and its loops called with them, in segments of steps, forward and in reverse; without a tape.
+
+States are tuples of arrays, one for each leaf (numbers are arrays without axes), and what is made of one is another one: nothing here
+writes into a state that it is handed. So a storage in main memory keeps states as they are, without copies, and their arrays are used
+again when nobody refers to them any more.
 
 One step is compared with the plain one where that is due: a stale program shows by its results, see `dualad.jit.verify`.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from functools import partial
+from sys import getrefcount
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
 import optree
 
 from dualad.graph.handled import own
@@ -17,13 +25,250 @@ from dualad.support.progress import Bar
 
 from ..storage.states import nbytes
 from ..support.checks import too_many
+from ..support.costs import CALL_SECONDS, KNOWN_PATTERNS, SMALL_STATE_BYTES
 from ..sweep.stats import fill
-from .other_leaves import NotCompiled, join_tangents
-from .segments import Segments, State, like_leaves
+from .other_leaves import NotCompiled, join_tangents, like_leaves
 from .spec import Loop, StepSpec
 from .stepper import Stepper
 
-__all__ = ["NotCompiled", "Retraced", "left_out", "probe", "run_compiled"]
+__all__ = ["BufferPool", "NotCompiled", "Retraced", "Reversal", "Segments", "State", "left_out", "probe", "run_compiled", "state_in"]
+
+State: TypeAlias = tuple[np.ndarray, ...]
+
+
+class BufferPool:
+    """States like one, made when none of those made before is free: when nobody else refers to its arrays.
+    The one handed out last is looked at first: what it is made of is still in the cache."""
+
+    def __init__(self, like: State, nbytes: int) -> None:
+        self.like, self.small = like, nbytes < SMALL_STATE_BYTES
+        self.made: list[list[np.ndarray]] = []
+
+    def take(self) -> State:
+        if self.small:
+            return tuple(map(np.empty_like, self.like))
+        made, count = self.made, len(self.made)
+        for i in range(count - 1, max(count - KNOWN_PATTERNS, 0) - 1, -1):
+            arrays = made[i]
+            for k in range(len(arrays)):  # a generator would take most of the time
+                if getrefcount(arrays[k]) != UNSHARED:
+                    break
+            else:
+                made.append(made.pop(i))
+                return tuple(arrays)
+        made.append(list(map(np.empty_like, self.like)))
+        return tuple(made[-1])
+
+    def clear(self) -> None:
+        self.made.clear()
+
+
+#: the references to an array in a list that nobody else refers to
+UNSHARED = (lambda arrays: getrefcount(arrays[0]))([np.empty(1)]) if sys.implementation.name == "cpython" else -1
+
+
+class Pace:
+    """How many steps a compiled call makes: after each the next one may make more or fewer, so that Ctrl-C is heard between them."""
+
+    def __init__(self) -> None:
+        self.steps = 64
+
+    def timed(self, call: Callable[..., Any], steps: int, arguments: tuple) -> None:
+        started = perf_counter()
+        call(*arguments)
+        seconds = perf_counter() - started
+        if seconds > 10 * CALL_SECONDS:
+            self.steps = max(self.steps // 2, 1)
+        elif seconds < CALL_SECONDS and steps == self.steps:
+            self.steps *= 2
+
+
+class Segments:
+    """A chain's compiled loops, bound to its parameters and inputs: `start` is x_0, `outs` have a row for each step.
+    `made` counts the steps that were made, and `told` hears of how many each call has made."""
+
+    def __init__(self, stepper: Any, length: int | None) -> None:
+        self.stepper = stepper
+        self.start: State = tuple([np.array(leaf, order="C") for leaf in stepper.state])
+        self.given = list(map(given_array, (*stepper.params, *stepper.inputs)))
+        self.outs = [np.zeros((length or 0, *out.shape), out.dtype) for out in stepper.outs] if stepper.spec.outputs else []
+        self.pool, self.end, self.length = BufferPool(self.start, stepper.nbytes), np.zeros((), np.int64), length
+        self.room: dict[Any, list[np.ndarray]] = {}  # where the loops work, one after the other
+        self.renew(0, self.start)
+        self.made, self.pace = 0, Pace()
+        self.plain: dict[int, bool] = {}  # the steps that the plain function made, and whether the loops know their paths
+        self.told: Callable[[int], Any] | None = None
+
+    @property
+    def remarks(self) -> str:
+        """Return for what the steps call Python, and what paths they have taken, in the words of `stats.reason`."""
+        calls, count = self.loops.in_python, len(self.plain)
+        called = f"; each step calls Python (some 10 us a call) for {'; '.join(calls)}" if calls else ""
+        return called + self.stepper.paths + (f"; {count} step{'s' * (count > 1)} made by the plain function" if count else "")
+
+    def renew(self, k: int, x: State) -> None:
+        """Take the loops of the paths that the step is known to take, and takes in the next steps."""
+        self.stepper.look_ahead(k, x, self.length)
+        self.loops = self.stepper.advance_loops()
+        if not self.loops.compiled:
+            self.stepper.compile(self.loops)
+        self.work = [array for unit in self.loops.work(self.room) for array in unit]
+
+    def learn(self, k: int, x: State) -> State | None:
+        """Let the loops know the path that step k, or the predicate, takes from x_k; else return what the plain function makes."""
+        if self.stepper.learn(k, x):
+            self.renew(k, x)
+            return None
+        leaves, outs = self.stepper.make_plainly(k, x)
+        self.stepper.warn()
+        for rows, out in zip(self.outs, outs, strict=True):
+            rows[k] = out
+        self.plain[k] = self.stepper.loud
+        self.made += 1
+        if self.told is not None:
+            self.told(1)
+        return tuple([np.array(leaf, like.dtype, order="C") for leaf, like in zip(leaves, self.start, strict=True)])
+
+    def advance(self, first: int, stop: int, x: State) -> tuple[State, int]:
+        """Make the steps first ... stop - 1; return the state, and where a predicate ended the chain: `stop` if it did not."""
+        while first < stop:
+            end = min(first + self.pace.steps, stop)
+            new = self.pool.take()
+            other = new if end == first + 1 else self.pool.take()
+            arguments = (first, end, self.end, *x, *new, *other, *self.given, *self.outs, *self.work)
+            self.pace.timed(self.loops.advance, end - first, arguments)
+            reached = self.end.item()
+            if left := reached < 0:  # on a path that the loops do not know
+                reached = ~reached
+            made = reached - first
+            self.made += made
+            if self.told is not None:
+                self.told(made)
+            if made:
+                x = new if made % 2 else other
+            if left:
+                if made and self.ends(reached, x):
+                    return x, reached
+                after, first = self.learn(reached, x), reached
+                if after is None:
+                    continue
+                x, reached = after, reached + 1
+            elif reached < end:
+                return x, reached
+            first = reached
+            if first < stop and self.ends(first, x):
+                break
+        return x, first
+
+    def ends(self, k: int, x: State) -> bool:
+        """Return whether the predicate ends the chain before step k; False where there is none."""
+        return self.stepper.until is not None and self.stepper.asked(k, x)
+
+    def reserve(self, count: int) -> None:
+        """Make room for the outs of so many steps, where their number is not known."""
+        for i, out in enumerate(self.outs):
+            if len(out) < count:
+                self.outs[i] = np.zeros((max(count, 2 * len(out)), *out.shape[1:]), out.dtype)
+                self.outs[i][: len(out)] = out
+
+
+class Reversal:
+    """The loops of a reverse sweep over segments, called with its arrays; in the first sweep it fills buffers only."""
+
+    def __init__(self, segments: Segments, loops: Callable[[], Any]) -> None:
+        self.segments, self.made, self.pace = segments, loops, Pace()
+        self.release()
+        self.renew()
+
+    def release(self) -> None:
+        """Free the arrays, which are made again for the next sweep."""
+        self.of, self.work = None, list[Any]()
+        self.begin([], [], [], [], [])
+
+    def renew(self) -> None:
+        """Take the loops of the paths that the step is known to take."""
+        self.loops, self.of = self.made(), self.segments.stepper.compiled
+        if not self.loops.compiled:
+            self.segments.stepper.compile(self.loops)
+        self.work = self.loops.work(self.segments.room)
+        self.begin(self.d, self.e, self.spare, self.sums, self.states)
+
+    def begin(self, d: list[np.ndarray], e: list[np.ndarray], spare: Any, sums: list[np.ndarray], states: list[np.ndarray]) -> None:
+        """Take the arrays of the cotangents (`d` of the outs, `e` of the rows, `spare` of the state), of sums, and of states in a block."""
+        self.d, self.e, self.spare, self.sums, self.states = d, e, spare, sums, states
+        self.shares = [np.empty_like(sums[i]) for i in self.loops.shares] if sums else []
+
+    def buffer(self, length: int) -> list[np.ndarray]:
+        """Return arrays for the states of so many steps but the first."""
+        return [np.empty((length - 1, *leaf.shape), leaf.dtype) for leaf in self.segments.start]
+
+    def arguments(self) -> tuple[np.ndarray, ...]:
+        """Return the arguments of `fill` besides states, when its loops are those of the paths that are known."""
+        segments = self.segments
+        if self.of is not segments.stepper.compiled:
+            self.renew()
+        return (*segments.given, segments.end, *segments.outs, *self.work[0])
+
+    def fill(self, first: int, stop: int, x: State, states: list[np.ndarray]) -> list[np.ndarray]:
+        """Put the states x_{first + 1} ... x_{stop - 1} into a buffer, and return it."""
+        segments, k, given = self.segments, first, self.arguments()
+        while k < stop - 1:
+            end = min(k + segments.pace.steps, stop - 1)
+            into = [rows[k - first : end - first] for rows in states]
+            segments.pace.timed(self.loops.fill, end - k, (k, end + 1, *x, *into, *given))
+            reached = segments.end.item()
+            if left := reached < 0:
+                reached = ~reached
+            segments.made += reached - k
+            if reached > k:
+                x, k = state_in(states, reached - first), reached
+            if left:
+                if (new := segments.learn(k, x)) is not None:
+                    for rows, leaf in zip(states, new, strict=True):
+                        rows[k - first] = leaf
+                    x, k = new, k + 1
+                given = self.arguments()
+        return states
+
+    def pull(self, first: int, stop: int, x: State, states: list[np.ndarray], gs: Any, sums: list[np.ndarray], plainly: Any) -> Any:
+        """Pull the cotangents back over x_first and the states behind it; return those of the state. Sums are added to in place.
+        Back over a step that the plain function made, `plainly` pulls them."""
+        given = self.segments.given
+        if self.of is not self.segments.stepper.compiled:
+            self.renew()
+        plain = self.segments.plain and sorted([k for k, known in self.segments.plain.items() if not known and first <= k < stop])
+        while first < stop:
+            if plain and plain[-1] == stop - 1:
+                k = stop = plain.pop()
+                gs = plainly(k, x if k == first else state_in(states, k - first), gs, sums)
+                continue
+            k = max(stop - self.pace.steps, plain[-1] + 1 if plain else first)
+            before = x if k == first else state_in(states, k - first)
+            between = [rows[k - first : stop - first - 1] for rows in states]
+            cotangents = (*gs, *self.spare, *self.d, *self.e, *sums, *self.shares)
+            self.pace.timed(self.loops.pull, stop - k, (k, stop, *before, *between, *given, *cotangents, *self.work[1]))
+            if (stop - k) % 2:
+                gs, self.spare = self.spare, gs
+            stop = k
+        return gs
+
+
+def state_in(states: list[np.ndarray], i: int) -> State:
+    """Return the state i steps behind the one before a buffer."""
+    return tuple([rows[i - 1, ...] for rows in states])
+
+
+def given_array(leaf: Any) -> np.ndarray:
+    """Return a parameter or input as a read-only array; of contiguous ones no copy is made."""
+    array = np.asarray(leaf, order="C").view(np.ndarray)
+    if not (array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative):
+        array = np.array(array, array.dtype.newbyteorder("="), order="C")
+    array = array.view()
+    array.flags.writeable = False
+    return array
+
+
+# --- without a tape -------------------------------------------------------------------------------------------------------------
 
 
 def run_compiled(spec: StepSpec, loop: Loop) -> Any:

@@ -33,12 +33,11 @@ from ..support.checks import too_many
 from ..support.costs import ADDITION_SECONDS
 from ..sweep.player import BLOCK_STATES, SWEEP_STATES, Player
 from ..sweep.stats import Stats
-from .compiled import left_out, probe
+from .compiled import Reversal, Segments, State, left_out, probe, state_in
 from .entry import ChainEntry, Lowered, overhead_bytes, record_chain, unowned
-from .other_leaves import NotCompiled, join_tangents, split_tangents
+from .other_leaves import NotCompiled, join_tangents, like_leaves, split_tangents
 from .recorded import EagerEntry
 from .results import Snapshot
-from .segments import Reversal, Segments, State, like_leaves, state_in
 from .spec import BY_ZEROS, IN_MEMORY, Loop, StepSpec
 from .stepper import Stepper
 

@@ -18,9 +18,8 @@ from ..schedules.schedule import Schedule
 from ..storage.storage import Storage
 from ..sweep.stats import Stats
 from .methods import METHODS, RungeKutta, method_of
-from .search import all_at_once
 from .solution import Solution
-from .steps import accepted
+from .steps import accepted, all_at_once
 
 __all__ = ["odeint", "solve_ivp"]
 

@@ -15,7 +15,7 @@ from ..support.checks import amount, whole_number
 from ..support.costs import RECORD_COST
 from ..support.tables import html, markdown, text
 from ..sweep.plan import plan, state_size
-from .plot import plot_tradeoff
+from .draw import plot_tradeoff
 
 __all__ = ["Measured", "Row", "Tradeoff", "compare"]
 

@@ -1,13 +1,20 @@
-"""A schedule as a picture in text: states across, time downwards."""
+"""Pictures of what schedules do over time, and of what they cost: in text, and with matplotlib."""
 
-from ..schedules import Schedule
-from ..schedules.actions import Advance, Load, Record, Reverse
-from ..schedules.machine import Cursor, executed
+from collections.abc import Callable
+from math import log
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from dualad.support.byte_sizes import format_bytes
+
+from ..schedules import Online, Periodic, Schedule, advances
+from ..schedules.actions import Action, Advance, Drop, Load, Record, Reverse, Save
+from ..schedules.machine import Cursor, executed, simulate
 from ..schedules.schedule import check_schedule
 from ..support.checks import whole_number
-from .plot import LINES, PLOTTED_STEPS, History
 
-__all__ = ["Drawing", "draw"]
+__all__ = ["LINES", "PLOTTED_STEPS", "Drawing", "History", "check_picture", "draw", "plot_schedule", "plot_tradeoff"]
 
 LEGEND = "X saved   + loaded   - advanced over   ^ working state"
 RECORDED = "   R recorded"
@@ -135,3 +142,261 @@ def _row(label: str, here: int, cursor: Cursor, path: set[int], loaded: int | No
     if loaded is not None and path:
         cells[2 * loaded] = "+"
     return (_label(label) + "".join(cells)).rstrip()
+
+
+# --- with matplotlib -------------------------------------------------------------------------------------------------------------
+
+
+PLOTTED_STEPS = 2000  # that can be told apart
+COUNTED_STEPS = 2_000_000  # of all chains that are executed on integers for one curve
+TOLD_APART = 400  # evaluations in a picture
+LINES = {"first sweep": "#0072B2", "advanced again": "#E69F00", "reversed": "#1a1a1a"}  # what the working state goes through: colours
+
+#: colours, told apart with every kind of colour vision (Okabe & Ito 2008), and markers
+STYLES = {
+    "CTZ": ("#D55E00", "*"),
+    "Revolve": ("#0072B2", "o"),
+    "Online": ("#009E73", "s"),
+    "Periodic": ("#CC79A7", "^"),
+    "Tiered": ("#E69F00", "D"),
+    "Mixed": ("#56B4E9", "v"),
+    "StoreAll": ("0.1", "P"),
+}
+
+
+class History:
+    """The times at which states are saved, and what the working state goes through; records count as saved states.
+    One evaluation of the step takes one unit of time."""
+
+    def __init__(self, schedule: Schedule, steps: int) -> None:
+        self.now = self.first_end = furthest = 0
+        self.saves: list[tuple[int, int]] = []  # time and index
+        self.intervals: list[tuple[int, int, int]] = []  # index, begin and end of what was saved
+        #: start and end, in time and index, of what the working state goes through, by what it is for
+        self.lines: dict[str, list[tuple[tuple[int, int], tuple[int, int]]]] = {name: [] for name in LINES}
+        self._since: dict[tuple[type[Action], int], int] = {}
+        for action in executed(schedule, Cursor(steps)):
+            match action:
+                case None:
+                    self.first_end = self.now
+                case Save(k):
+                    self._begin(Save, k)
+                case Drop(k):
+                    self._end(Save, k)
+                case Record(k) | Advance(k):
+                    if type(action) is Record:
+                        self._begin(Record, k)
+                    stop = action.stop if type(action) is Advance else k + 1
+                    self._move("first sweep" if k >= furthest else "advanced again", k, stop, stop - k)
+                    furthest = max(furthest, stop)
+                case Reverse(k):
+                    recorded = (Record, k) in self._since
+                    if recorded:
+                        self._end(Record, k)
+                    self._move("reversed", k + 1, k, not recorded)
+
+    def _begin(self, kind: type[Action], index: int) -> None:
+        self._since[kind, index] = self.now
+        self.saves.append((self.now, index))
+
+    def _end(self, kind: type[Action], index: int) -> None:
+        self.intervals.append((index, self._since.pop((kind, index)), self.now))
+
+    def _move(self, name: str, start: int, stop: int, evaluations: int) -> None:
+        begin, self.now = self.now, self.now + evaluations
+        self.lines[name].append(((begin, start), (self.now, stop)))
+
+    def visible(self) -> list[tuple[int, int, int]]:
+        """Return the intervals that a picture can show: of long chains, of states saved long enough to be seen."""
+        return [line for line in self.intervals if line[2] - line[1] >= self.now // TOLD_APART]
+
+
+def check_picture(path: str | PathLike[str]) -> None:
+    """Raise now what would fail when a picture is written to `path`: no matplotlib, an unknown ending, a missing folder."""
+    figure, _ = _figure("a plot", (1, 1))
+    path, formats = Path(path), figure.canvas.get_supported_filetypes()
+    if path.suffix[1:].lower() not in formats:
+        known = ", ".join(f".{ending}" for ending in sorted(formats))
+        raise ValueError(f"plot: the name of a picture must end in its format, one of {known}; got {str(path)!r}")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"plot: there is no folder {str(path.parent)!r} for {path.name!r}; make it first")
+
+
+def plot_schedule(schedule: Schedule, steps: int, path: str | PathLike[str] | None = None) -> Any:
+    """Draw what a schedule does with a chain over time: which state is worked on, and which states (or records) are saved.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        What to draw.
+    steps : int
+        Length N of the chain, from 1 to 2000.
+    path : str or Path, optional
+        Where to write the picture; the ending says the format (png, svg, pdf).
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Its ``figure`` can be changed and saved.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    ValueError, TypeError
+        If `steps` is not such a number, or `schedule` no schedule.
+
+    Examples
+    --------
+    >>> from checkpoint.schedules import Revolve
+    >>> plot_schedule(Revolve(3), 5000)
+    Traceback (most recent call last):
+    ...
+    ValueError: plot_schedule: steps must be at most 2000 to be seen, got 5000
+    """
+    check_schedule(schedule, "plot_schedule")
+    steps = whole_number(steps, where="plot_schedule", argument="steps", least=1, hint="give the length of the chain")
+    if steps > PLOTTED_STEPS:
+        raise ValueError(f"plot_schedule: steps must be at most {PLOTTED_STEPS} to be seen, got {steps}")
+    counts = simulate(schedule, steps)
+    axes = _figure("plot_schedule", (6.4, 4.0))[1]
+    from matplotlib.collections import LineCollection
+
+    history = History(schedule, steps)
+    width = max(1.0, min(1.8, 150 / steps))
+    shown = history.visible()
+    label = (
+        "saved" if len(shown) == len(history.intervals) else f"saved: the {len(shown):,} of {len(history.intervals):,} states saved longest"
+    )
+    axes.hlines(*zip(*shown, strict=True), color="0.72", lw=max(0.6, 0.7 * width), label=label, zorder=1)
+    for name, lines in history.lines.items():
+        style = {"color": LINES[name], "lw": 1.3 * width if name == "reversed" else width, "label": name}
+        axes.add_collection(LineCollection(lines, capstyle="round", clip_on=False, zorder=3, **style))
+    at = {(begin, index) for index, begin, _ in shown}
+    saves = [save for save in history.saves if save in at]
+    axes.plot(*zip(*saves, strict=True), "o", color="0.3", mec="white", mew=0.4, ms=4 if steps <= 100 else 2.5, zorder=4, label="save")
+    axes.axvline(history.first_end, color="0.55", lw=0.8, ls=":")
+    axes.set(xlim=(0, history.now), ylim=(-0.02 * steps, 1.02 * steps))
+    axes.set(xlabel="time, in evaluations of the step", ylabel="index of the state")
+    axes.set_title(f"{schedule}, {steps} steps\n{counts.advances} advances, at most {counts.peak_states} states saved", fontsize=9)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    _legend(axes, 3 if label != "saved" else 5)
+    return _saved(axes, path)
+
+
+def plot_tradeoff(table: Any, path: str | PathLike[str] | None = None) -> Any:
+    """Draw memory against work on logarithmic axes and return the Axes: see `Tradeoff.plot`."""
+    steps, size = table.steps, max(table.state_bytes, 1)
+    measured = [row.measured for row in table.rows if row.measured is not None]
+    axes = _figure("Tradeoff.plot", (6.4, 3.8 + 0.16 * len(table.rows)))[1]
+    axes.set(xscale="log", yscale="log")
+    families = dict.fromkeys(row.schedule.partition("(")[0] for row in table.rows)
+    bound = [(slots * size, _work(table, advances(steps, slots))) for slots in _slots(steps)]
+    axes.fill_between(*zip(*bound, strict=True), 1, color="0.93", zorder=0)
+    axes.plot(*zip(*bound, strict=True), color="0.78", lw=4, label="least possible with states in memory (binomial)", zorder=1)
+    for family in families:
+        if points := _curve(family, steps):
+            curve = [(states * size, _work(table, again)) for states, again in points]
+            drawn = "steps-post" if family == "Periodic" else "default"
+            axes.plot(*zip(*curve, strict=True), color=STYLES[family][0], lw=1, alpha=0.7, zorder=2, drawstyle=drawn)
+    placed: list[tuple[float, float]] = []
+    for number, row in enumerate(table.rows):
+        _point(axes, row, number, placed)
+    if table.memory is not None:
+        axes.axvline(table.memory, color="black", lw=1, ls="--", zorder=1, label=f"budget: {format_bytes(table.memory)}")
+    if measured:
+        axes.plot([], [], "o", mfc="white", mec="black", ms=6, label="measured: peak memory, time of both sweeps")
+    works = [row.work for row in (*table.rows, *measured)]
+    furthest = max(size * steps, *(result.peak_bytes for result in measured), 0)
+    axes.set(xlim=(0.8 * size, 1.5 * furthest), ylim=(min(1.6, 0.8 * min(works)), max(10, 1.6 * max(works))))
+    _ticks(axes, size)
+    axes.set(xlabel="memory for saved states", ylabel="work or time, in simulations" if measured else "work, in simulations")
+    axes.set_title(f"{steps:,} steps, a state of {format_bytes(table.state_bytes)}", fontsize=9)
+    axes.grid(which="major", color="0.9", lw=0.6)
+    _legend(axes, 1)
+    return _saved(axes, path)
+
+
+def _point(axes: Any, row: Any, number: int, placed: list[tuple[float, float]]) -> None:
+    """Draw the point of a row, and of what was measured, with the letter that it has in the legend."""
+    family, letter = row.schedule.partition("(")[0], chr(ord("a") + number % 26)
+    (colour, marker), size = STYLES.get(family, ("0.4", "o")), 12 if family == "CTZ" else 7
+    disk = f" + {format_bytes(row.disk_bytes)} on disk" if row.disk_bytes else ""
+    label = f"{letter}  {row.schedule}: {format_bytes(row.bytes)}{disk}, {row.work:.3g}x"
+    axes.plot([row.bytes], [row.work], marker, color=colour, ms=size, mec="white", mew=0.6, label=label, zorder=5)
+    crowd = sum(abs(log(x / row.bytes)) < 0.25 and abs(log(y / row.work)) < 0.08 for x, y in placed) if row.bytes else 0
+    placed.append((max(row.bytes, 1), row.work))
+    apart = ((5, 5), (6, -11), (-12, 5), (-12, -11))[crowd % 4]
+    axes.annotate(letter, (row.bytes, row.work), apart, textcoords="offset points", fontsize=9, color=colour, zorder=6)
+    if row.measured is not None:
+        at = row.measured.peak_bytes, row.measured.work
+        axes.plot([row.bytes, at[0]], [row.work, at[1]], color=colour, lw=0.8, ls=":", zorder=3)
+        axes.plot(*at, marker, mfc="white", mec=colour, ms=size - 1, zorder=4)
+        axes.annotate(letter, at, (5, 5), textcoords="offset points", fontsize=9, color=colour, zorder=6)
+
+
+def _curve(family: str, steps: int) -> list[tuple[int, int]]:
+    """(states, advances) of a family of schedules over its slots, where it has any."""
+    if family == "Periodic":
+        return sorted((Periodic(every=every).limit(steps), _twice(steps, every)) for every in _slots(steps) if every**2 <= steps)
+    if family == "Revolve":
+        return [(slots, advances(steps, slots)) for slots in _slots(steps)]
+    if family == "Online":
+        slots = [slots for slots in _slots(steps) if 2 < slots <= max(steps // 10, 4)]
+        apart = -(-len(slots) // min(max(COUNTED_STEPS // steps, 2), 24)) or 1
+        return [(count, simulate(Online(count), steps).advances) for count in slots[::apart]]
+    return []
+
+
+def _twice(steps: int, every: int) -> int:
+    """Advances of Periodic(every), as its docstring says."""
+    segments = -(-steps // every)
+    return 2 * steps - (steps - (segments - 1) * every) - segments
+
+
+def _slots(steps: int) -> list[int]:
+    """Numbers from 1 to N, evenly spaced on a logarithmic axis."""
+    return sorted({round(steps ** (i / 300)) for i in range(301)})
+
+
+def _work(table: Any, again: int) -> float:
+    return float(again + 1) / table.steps + table.pull_cost
+
+
+def _figure(where: str, size: tuple[float, float]) -> tuple[Any, Any]:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(f"{where} needs matplotlib; install it with: pip install 'dualad[plot]'") from error
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.add_subplot()
+    axes.tick_params(labelsize=8)
+    axes.xaxis.label.set_fontsize(9)
+    axes.yaxis.label.set_fontsize(9)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _ticks(axes: Any, size: int) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    tick: Callable[..., str] = lambda value, position: format_bytes(round(value))
+    axes.xaxis.set_major_formatter(FuncFormatter(tick))
+    axes.yaxis.set_major_locator(LogLocator(10, (1, 2, 3, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, position: f"{value:g}x"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    above = axes.secondary_xaxis("top", functions=(lambda value: value / size, lambda value: value * size))
+    above.set_xlabel("saved states", fontsize=9)
+    above.tick_params(labelsize=8)
+    above.xaxis.set_major_formatter(FuncFormatter(lambda value, position: f"{value:,.0f}"))
+
+
+def _legend(axes: Any, columns: int) -> None:
+    """Put the legend below the axes, where it hides nothing."""
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncol=columns, fontsize=8, frameon=False, numpoints=1)
+
+
+def _saved(axes: Any, path: str | PathLike[str] | None) -> Any:
+    if path is not None:
+        axes.figure.savefig(path, dpi=200)
+    return axes

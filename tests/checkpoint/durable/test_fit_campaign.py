@@ -41,7 +41,7 @@ EXPECTED = {rate: fitted(rate) for rate in RATES}
 SCRIPT = """
 import sys, warnings
 from checkpoint.durable import fit_folder
-from checkpoint.durable import folder as room
+from checkpoint.durable import session as room
 from checkpoint.durable import log
 from checkpoint.storage import codec, files
 from killing import counted

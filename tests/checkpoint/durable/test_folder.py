@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from checkpoint.durable import folder as module
+from checkpoint.durable import session as module
 from checkpoint.durable.session import DurableStates
 from checkpoint.storage import DamagedState, Disk
 from checkpoint.storage import lock as lock_module

@@ -303,7 +303,7 @@ def test_after_an_error_of_the_writer_nothing_more_is_written(folder, monkeypatc
 SCRIPT = """
 import sys
 from checkpoint.schedules import Online, Revolve
-from checkpoint.durable import folder as room
+from checkpoint.durable import session as room
 from checkpoint.storage import Disk, codec, files
 from checkpoint.sweep import reverse
 from calls import Counted, Interrupted, bits

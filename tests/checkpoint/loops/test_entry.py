@@ -143,7 +143,7 @@ def test_part_of_a_row_behind_the_last_one_counts_for_nothing(folder):
 SCRIPT = """
 import sys
 from checkpoint import Disk, Online, Revolve
-from checkpoint.durable import folder as room
+from checkpoint.durable import session as room
 from checkpoint.storage import codec, files
 from killing import counted
 from test_entry import Calls, until

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from checkpoint.loops.segments import BufferPool
+from checkpoint.loops.compiled import BufferPool
 from checkpoint.support.costs import SMALL_STATE_BYTES
 
 LIKE = (np.zeros(SMALL_STATE_BYTES), np.array(1.0))

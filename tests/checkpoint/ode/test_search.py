@@ -7,7 +7,7 @@ import pytest
 
 import dualad
 from checkpoint import grad, solve_ivp
-from checkpoint.ode import search
+from checkpoint.ode import steps as search
 from dualad.jit.compiled import BACKENDS
 
 integrate = pytest.importorskip("scipy.integrate")

@@ -4,8 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from checkpoint.report.draw import draw
-from checkpoint.report.plot import History
+from checkpoint.report.draw import History, draw
 from checkpoint.schedules import CTZ, Mixed, Online, Periodic, Revolve, StoreAll
 
 SIXTEEN = """\

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpoint.report.compare import compare
-from checkpoint.report.plot import STYLES, History, _curve, check_picture, plot_schedule, plot_tradeoff
+from checkpoint.report.draw import STYLES, History, _curve, check_picture, plot_schedule, plot_tradeoff
 from checkpoint.schedules import CTZ, Online, Periodic, Revolve, StoreAll, Tiered
 from checkpoint.schedules.machine import simulate
 

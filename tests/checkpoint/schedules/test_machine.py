@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scripted import Script
 
 from checkpoint import Stats, Sweep, draw
-from checkpoint.report.plot import History
+from checkpoint.report.draw import History
 from checkpoint.schedules import CTZ, Mixed, Online, Periodic, Revolve, StoreAll, Tiered
 from checkpoint.schedules.actions import Advance, Drop, Load, Record, Reverse, Save
 from checkpoint.schedules.blocks import evaluations

@@ -11,8 +11,8 @@ import pytest
 from interrupting import interrupted
 
 import checkpoint.storage
-from checkpoint.durable.folder import DurableFolder, read_manifest, write_manifest
 from checkpoint.durable.log import ResultFile, RowLog
+from checkpoint.durable.session import DurableFolder, read_manifest, write_manifest
 from checkpoint.storage.codec import read_leaves, write_leaves
 from checkpoint.storage.files import appended, created, opened, sync_file
 from checkpoint.storage.lock import GUARD, LOCKED, Lock
