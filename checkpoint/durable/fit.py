@@ -3,7 +3,6 @@
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
@@ -172,17 +171,6 @@ class Fit(Storage):
             )
         return EvaluationSession(evaluation, NEVER if evaluation.is_comparison else self.every)
 
-    @contextmanager
-    def _evaluation(self, evaluation: "Evaluation") -> Iterator[None]:
-        """Let the chains of an evaluation know of it."""
-        before = self._under_way.set(evaluation)
-        self._evaluations.append(evaluation)
-        try:
-            yield
-        finally:
-            self._evaluations.remove(evaluation)
-            self._under_way.reset(before)
-
 
 class DurableFunction:
     """A function whose results are in the folder of a fit.
@@ -249,10 +237,14 @@ class DurableFunction:
         return value
 
     def _evaluated(self, evaluation: "Evaluation", read: Mapping[str, str], args: Any, kwargs: Any) -> Any:
+        fit = self._fit
+        before = fit._under_way.set(evaluation)
+        fit._evaluations.append(evaluation)
         try:
-            with self._fit._evaluation(evaluation):
-                return self._f(*args, **kwargs)
+            return self._f(*args, **kwargs)
         finally:
+            fit._evaluations.remove(evaluation)
+            fit._under_way.reset(before)
             after = dependency_digests(self._f)
             own = {part for part in {**read, **after} if read.get(part) != after.get(part) and not covers(self._own, part)}
             if own:

@@ -256,10 +256,6 @@ class FitFolder:
         self._files.append(self._writer)
         return self._writer
 
-    def forked(self) -> None:
-        """Go on in a fork: without the locks of other threads, and into a file of its own."""
-        self._making, self._writer = WeakValueDictionary(), None
-
     def close(self) -> None:
         for file in self._files:
             file.close()
@@ -273,9 +269,9 @@ def give_free() -> None:
 
 
 def forked() -> None:
-    """Have all folders go on in a fork."""
+    """Have all folders go on in a fork: without the locks of other threads, and into files of its own."""
     for folder in OPEN.values():
-        folder.forked()
+        folder._making, folder._writer = WeakValueDictionary(), None
 
 
 in_child(forked)

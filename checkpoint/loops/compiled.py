@@ -27,8 +27,8 @@ from ..storage.states import nbytes
 from ..support.checks import too_many
 from ..support.costs import CALL_SECONDS, KNOWN_PATTERNS, SMALL_STATE_BYTES
 from ..sweep.stats import fill
-from .other_leaves import NotCompiled, join_tangents, like_leaves
-from .spec import Loop, StepSpec
+from .other_leaves import NotCompiled, join_tangents
+from .spec import Loop, StepSpec, like_leaves
 from .stepper import Stepper
 
 __all__ = ["BufferPool", "NotCompiled", "Retraced", "Reversal", "Segments", "State", "left_out", "probe", "run_compiled", "state_in"]

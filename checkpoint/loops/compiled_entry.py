@@ -35,10 +35,10 @@ from ..sweep.player import BLOCK_STATES, SWEEP_STATES, Player
 from ..sweep.stats import Stats
 from .compiled import Reversal, Segments, State, left_out, probe, state_in
 from .entry import ChainEntry, Lowered, overhead_bytes, record_chain, unowned
-from .other_leaves import NotCompiled, join_tangents, like_leaves, split_tangents
+from .other_leaves import NotCompiled, join_tangents, split_tangents
 from .recorded import EagerEntry
 from .results import Snapshot
-from .spec import BY_ZEROS, IN_MEMORY, Loop, StepSpec
+from .spec import BY_ZEROS, IN_MEMORY, Loop, StepSpec, like_leaves
 from .stepper import Stepper
 
 __all__ = ["record_compiled"]

@@ -21,15 +21,14 @@ from dualad.core.dispatch import dtype_of
 from dualad.core.levels import Level
 from dualad.core.traced import Traced
 from dualad.forward.dual import Dual, make_dual
-from dualad.graph.program import role_of
 from dualad.jit.arguments import exact, positional_names
 from dualad.jit.jit import Jit, jit
 
 from .spec import StepSpec, differs, is_floating, is_number, kept, parts_in
 
 __all__ = [
-    "NotCompiled", "OtherChain", "TangentSplit", "as_kind", "join_tangents", "levels_without_tapes", "like_leaves", "split_tangents",
-    "stand_in", "with_tangents", "without_statics",
+    "NotCompiled", "OtherChain", "TangentSplit", "join_tangents", "levels_without_tapes", "split_tangents", "stand_in", "with_tangents",
+    "without_statics",
 ]  # fmt: skip
 
 ATOMS = str | bytes | int | float | complex | np.dtype | np.ufunc  # that cannot change
@@ -113,21 +112,6 @@ def stand_in(leaf: Any) -> Any:
     while isinstance(leaf, Traced):
         level, leaf = leaf.level, leaf._refresh().primal
     return np.float64(leaf) if type(leaf) is float and level is not None and not level.weak else leaf
-
-
-# --- arrays ---------------------------------------------------------------------------------------------------------------------
-
-ROLES = {float: "python", np.ndarray: "array", np.float64: "scalar"}  # of most leaves
-
-
-def like_leaves(arrays: Iterable[np.ndarray], likes: Sequence[Any]) -> list[Any]:
-    """Return arrays as the numbers that they stand for: `likes` are leaves like them, or the words that programs have for that."""
-    words = [like if isinstance(like, str) else ROLES.get(type(like)) or role_of(like) for like in likes]
-    return [as_kind(array, word) for array, word in zip(arrays, words, strict=True)]
-
-
-def as_kind(array: np.ndarray, kind: str) -> Any:
-    return array if kind == "array" else array[()] if kind == "scalar" else array.item()
 
 
 # --- chains of other leaves -----------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from dualad.core.dispatch import apply, dtype_of
 from dualad.core.traced import Traced, example_of
 from dualad.forward.dual import Dual, make_dual
 from dualad.forward.seeding import FLOAT, note_lists, pack_leaf
+from dualad.graph.program import role_of
 from dualad.rules.indexing import getitem
 
 from ..reverse.tape import Tape, Var
@@ -28,8 +29,8 @@ from ..support.costs import KNOWN_PATTERNS
 from ..sweep.stats import Stats
 
 __all__ = [
-    "BY_ZEROS", "IN_MEMORY", "LEAF_TYPES", "FlatStep", "Loop", "StepSpec", "check_levels", "described", "differs", "is_floating",
-    "is_number", "kept", "levels_of", "one_level_down", "parts_in", "path_of", "read_only", "refuse_opaque", "row_of",
+    "BY_ZEROS", "IN_MEMORY", "LEAF_TYPES", "FlatStep", "Loop", "StepSpec", "as_kind", "check_levels", "described", "differs", "is_floating",
+    "is_number", "kept", "levels_of", "like_leaves", "one_level_down", "parts_in", "path_of", "read_only", "refuse_opaque", "row_of",
 ]  # fmt: skip
 
 #: ``(k, leaves, row, params) -> (leaves, out)``: a step of the leaves of its state, one row of inputs and all of its parameters; what
@@ -414,6 +415,19 @@ def differs(leaf: Any, kind: Kind) -> bool:
     if kind[0] is None:
         return not (leaf is kind[1] or (isinstance(leaf, str | bytes) and type(leaf) is type(kind[1]) and leaf == kind[1]))
     return type(leaf) in STANDING or kind_of(leaf) != kind
+
+
+def like_leaves(arrays: Iterable[np.ndarray], likes: Sequence[Any]) -> list[Any]:
+    """Return arrays as the numbers that they stand for: `likes` are leaves like them, or the words that programs have for that."""
+    words = [like if isinstance(like, str) else ROLES.get(type(like)) or role_of(like) for like in likes]
+    return [as_kind(array, word) for array, word in zip(arrays, words, strict=True)]
+
+
+def as_kind(array: np.ndarray, kind: str) -> Any:
+    return array if kind == "array" else array[()] if kind == "scalar" else array.item()
+
+
+ROLES = {float: "python", np.ndarray: "array", np.float64: "scalar"}  # of most leaves
 
 
 def described(leaf: Any) -> str:

@@ -34,8 +34,8 @@ from dualad.support.forks import cached_property
 
 from ..support.checks import truth
 from ..support.costs import AHEAD_SECONDS
-from .other_leaves import NotCompiled, TangentSplit, join_tangents, levels_without_tapes, like_leaves, split_tangents, stand_in
-from .spec import StepSpec, is_number, kept, row_of
+from .other_leaves import NotCompiled, TangentSplit, join_tangents, levels_without_tapes, split_tangents, stand_in
+from .spec import StepSpec, is_number, kept, like_leaves, row_of
 
 __all__ = ["Stepper"]
 

@@ -36,8 +36,7 @@ from dualad.support.costs import KEPT_VARIANTS
 from ..support.checks import too_many, truth
 from ..support.costs import HELD_BYTES, SMALL_STATE_BYTES
 from ..sweep.stats import fill
-from .other_leaves import as_kind
-from .spec import FlatStep, Loop, StepSpec, is_number, kept
+from .spec import FlatStep, Loop, StepSpec, as_kind, is_number, kept
 
 __all__ = ["traced_loop"]
 

@@ -23,7 +23,7 @@ from ..support.costs import GATHERED_BYTES, HELD_BYTES, WAIT_WARNING_SECONDS
 from .codec import NAMESPACE, check_leaves, encode_leaves, encode_rows, read_leaves, read_records
 from .files import made_folder, write_file
 from .lock import Lock
-from .memory import PackedSession, Pattern
+from .memory import MemorySession, Pattern
 from .states import copy_state, nbytes
 from .storage import DamagedState
 from .worker import Job, Worker
@@ -122,16 +122,15 @@ class Batch(File):
         return [(index, structure, leaves) for rows, structure in zip(records, self.structures, strict=True) for index, leaves in rows]
 
 
-class DiskSession(PackedSession):
+class DiskSession(MemorySession):
     """The states of one sweep in files below `path` (None: a temporary folder); see `Session`.
     At most `queue` large states are in main memory at once, written or not."""
 
     name, namespace = "Disk", NAMESPACE
 
     def __init__(self, path: Path | None, queue: int) -> None:
-        super().__init__(GATHERED_BYTES)
+        super().__init__(largest=GATHERED_BYTES)  # what is not in the pool: large states, and small ones that were evicted from it
         self._path, self._queue = path, queue
-        self._large: dict[int, File] = {}  # what is not in the pool: large states, and small ones that were evicted from it
         self._made, self._process = 0, os.getpid()
         self._forget()
         self._began, self._waited, self._warned = monotonic(), 0.0, False  # seconds spent waiting for the disk

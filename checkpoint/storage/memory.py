@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import optree
@@ -24,7 +24,7 @@ from .states import copy_state, nbytes, raw
 from .storage import Session, Storage
 
 __all__ = [
-    "LEAF_BYTES", "NUMBERS", "PACKED_ROW_BYTES", "Kind", "Memory", "MemorySession", "PackedSession", "PackedStates", "Pattern", "around",
+    "LEAF_BYTES", "NUMBERS", "PACKED_ROW_BYTES", "Kind", "Memory", "MemorySession", "PackedStates", "Pattern", "around",
     "itself", "key_of", "scalar", "slot_bytes",
 ]  # fmt: skip
 
@@ -252,29 +252,49 @@ class PackedStates:
         return rows
 
 
-class PackedSession(Session):
-    """Saved states of which the small ones are packed in main memory; what keeps the others is in `_large`.
+class MemorySession(Session):
+    """The states of one sweep in main memory, at most `slots` of them; see `Session`. Small ones are packed, others ``pack(state)``.
     `name` is that of the storage in messages, `namespace` that of optree in which states are taken apart."""
 
-    name: ClassVar[str]
-    namespace: ClassVar[str] = ""
+    name, namespace = "Memory", ""
 
-    def __init__(self, largest: int = PACKED_BYTES) -> None:
+    def __init__(
+        self,
+        copy: Callable[[Any], Any] = copy_state,
+        slots: int | None = None,
+        pack: Callable[[Any], Any] = copy_state,
+        unpack: Callable[[Any], Any] = copy_state,
+        largest: int = PACKED_BYTES,
+    ) -> None:
+        self.copy = copy  # type: ignore[method-assign, assignment]
+        self._slots, self._pack, self._unpack = slots, pack, unpack
         self._pool = PackedStates(largest)
-        self._large: dict[int, Any] = {}
+        self._large: dict[int, Any] = {}  # what keeps states that are not packed
         self._bytes = 0
 
     def _put(self, index: int, state: Any) -> int:
         """Keep a copy of a state, and return the bytes of its leaves."""
-        raise NotImplementedError
+        if self._slots is not None and len(self) >= self._slots:
+            raise RuntimeError(
+                f"Memory: cannot save state {index}: all {self._slots} slots hold states {self.indices()}; drop one, or give more slots"
+            )
+        if self._pack is copy_state:
+            leaves, structure = self._flat(state)
+            size = self._pool.add(index, structure, leaves)
+            if size is not None:
+                return size
+        packed = self._pack(state)
+        size = nbytes(packed)
+        self._large[index] = packed, size
+        return size
 
     def _take(self, index: int, kept: Any) -> Any:
         """A copy of a state that is not packed."""
-        raise NotImplementedError
+        return self._unpack(kept[0])
 
     def _size(self, index: int, kept: Any) -> int:
         """Bytes of a state that is not packed."""
-        raise NotImplementedError
+        return int(kept[1])
 
     def _freed(self, index: int, kept: Any) -> None:
         """Free what keeps a state that is not packed."""
@@ -393,43 +413,10 @@ class Memory(Storage):
                 raise TypeError("Memory: compress packs the arrays of a state, and does not go with a copy of your own")
         object.__setattr__(self, "lossy", self.compress == "float32")
 
-    def open(self) -> "MemorySession":
+    def open(self) -> MemorySession:
         copy = self.copy or copy_state
         pack, unpack = (copy, copy) if self.compress is None else PACKERS[self.compress]
         return MemorySession(copy, self.slots, pack, unpack)
-
-
-class MemorySession(PackedSession):
-    """The states of one sweep in main memory, at most `slots` of them, as ``pack(copy(state))``; see `Session`."""
-
-    name = "Memory"
-
-    def __init__(self, copy: Callable[[Any], Any], slots: int | None, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
-        super().__init__()
-        self.copy = copy  # type: ignore[method-assign, assignment]
-        self._pack, self._unpack = pack, unpack
-        self._slots = slots
-
-    def _put(self, index: int, state: Any) -> int:
-        if self._slots is not None and len(self) >= self._slots:
-            raise RuntimeError(
-                f"Memory: cannot save state {index}: all {self._slots} slots hold states {self.indices()}; drop one, or give more slots"
-            )
-        if self._pack is copy_state:
-            leaves, structure = self._flat(state)
-            size = self._pool.add(index, structure, leaves)
-            if size is not None:
-                return size
-        packed = self._pack(state)
-        size = nbytes(packed)
-        self._large[index] = packed, size
-        return size
-
-    def _take(self, index: int, kept: Any) -> Any:
-        return self._unpack(kept[0])
-
-    def _size(self, index: int, kept: Any) -> int:
-        return int(kept[1])
 
 
 def itself(state: Any) -> Any:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .disk import Disk
-from .memory import Memory
+from .memory import Memory, MemorySession
 from .storage import Session, Storage, check_storage
 
 __all__ = ["TieredSession", "Tiers", "tiers"]
@@ -66,56 +66,38 @@ def tiers(storage: Storage, on_disk: frozenset[int]) -> Storage:
     return Tiers(disk=storage, on_disk=on_disk) if isinstance(storage, Disk) else Tiers(storage, on_disk=on_disk)
 
 
-class TieredSession(Session):
+class TieredSession(MemorySession):
     """The states of one sweep in two sessions, the places `on_disk` in the second; see `Session`."""
 
+    name = "Tiers"
+
     def __init__(self, memory: Session, disk: Session, on_disk: frozenset[int]) -> None:
+        super().__init__(memory.copy)
         self.memory, self.disk, self._on_disk = memory, disk, on_disk
-        self._where: dict[int, Session] = {}
 
-    def copy(self, state: Any) -> Any:
-        return self.memory.copy(state)
-
-    def save(self, index: int, state: Any) -> None:
-        """Save a copy of a state where its place is; see `Session.save`."""
-        session = self._where.get(index)
-        if session is None:
-            session = self.disk if len(self._where) in self._on_disk else self.memory
+    def _put(self, index: int, state: Any) -> int:
+        session = self.disk if len(self) in self._on_disk else self.memory
         session.save(index, state)
-        self._where[index] = session
-        self.saves += 1
-        self.peak_states = max(self.peak_states, len(self._where))
-        self.peak_bytes = max(self.peak_bytes, self.nbytes())
+        self._large[index] = session
+        return session.nbytes(index)
 
-    def load(self, index: int) -> Any:
-        state = self._session(index).load(index)
-        self.loads += 1
-        return state
+    def _take(self, index: int, kept: Any) -> Any:
+        return kept.load(index)
+
+    def _size(self, index: int, kept: Any) -> int:
+        return int(kept.nbytes(index))
+
+    def _freed(self, index: int, kept: Any) -> None:
+        kept.drop(index)
+        if self.loads and self._large:
+            self.prefetch(max(self._large))
 
     def prefetch(self, index: int) -> None:
-        self._session(index).prefetch(index)
-
-    def drop(self, index: int) -> None:
-        self._session(index).drop(index)
-        del self._where[index]
-        if self.loads and self._where:
-            self.prefetch(max(self._where))
+        self._get(index, "read").prefetch(index)
 
     def clear(self) -> None:
-        self._where.clear()
+        super().clear()
         try:
             self.memory.clear()
         finally:
             self.disk.clear()
-
-    def indices(self) -> list[int]:
-        return sorted(self._where)
-
-    def nbytes(self, index: int | None = None) -> int:
-        return self.memory.nbytes() + self.disk.nbytes() if index is None else self._session(index).nbytes(index)
-
-    def __contains__(self, index: object) -> bool:
-        return index in self._where
-
-    def _session(self, index: int) -> Session:
-        return self._where.get(index, self.memory)  # which says that it is not saved

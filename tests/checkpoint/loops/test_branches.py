@@ -12,7 +12,8 @@ pytest.importorskip("llvmlite")
 import checkpoint
 import dualad
 from checkpoint import CTZ, Disk, Periodic, Revolve, Stats, StoreAll, chain, grad, hvp, jacobian
-from checkpoint.loops import segments, stepper
+from checkpoint.loops import compiled as segments
+from checkpoint.loops import stepper
 from checkpoint.schedules import Mixed
 from dualad import derivative, jvp
 

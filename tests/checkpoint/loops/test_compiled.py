@@ -12,7 +12,8 @@ pytest.importorskip("llvmlite")
 
 import dualad
 from checkpoint import CTZ, Disk, Memory, Periodic, Revolve, Stats, StoreAll, chain, grad, jacobian, value_and_grad, vjp
-from checkpoint.loops import segments, stepper
+from checkpoint.loops import compiled as segments
+from checkpoint.loops import stepper
 from checkpoint.schedules import Mixed
 from dualad.codegen import chain_kernels as loops
 from dualad.codegen import machine

@@ -12,7 +12,7 @@ from compiled_chains import JITTED, ROWS, N, driven, in_place, random, total
 pytest.importorskip("llvmlite")
 
 from checkpoint import CTZ, Disk, Revolve, Stats, StoreAll, chain, grad, vjp
-from checkpoint.loops import segments
+from checkpoint.loops import compiled as segments
 from checkpoint.schedules import Mixed
 
 

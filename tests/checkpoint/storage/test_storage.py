@@ -94,10 +94,10 @@ def test_sessions_do_not_meet(storage):
 @pytest.mark.parametrize("state", [2.0, np.zeros(3), (1.0, np.zeros(2))], ids=["number", "array", "pair"])
 def test_misuse_is_an_error(storage, session, state):
     session.save(0, state)
-    with pytest.raises(ValueError, match=r"(Memory|Disk): state 0 is saved already; drop it before saving it again"):
+    with pytest.raises(ValueError, match=r"(Memory|Disk|Tiers): state 0 is saved already; drop it before saving it again"):
         session.save(0, state)
     for verb in (session.load, session.drop, session.nbytes, *([session.prefetch] if isinstance(storage, Disk) else [])):
-        with pytest.raises(KeyError, match=r"(Memory|Disk): cannot \w+ state 3: saved are \[0?\]; save it first"):
+        with pytest.raises(KeyError, match=r"(Memory|Disk|Tiers): cannot \w+ state 3: saved are \[0?\]; save it first"):
             verb(3)
     session.drop(0)
     with pytest.raises(KeyError, match="cannot load state 0"):
