@@ -15,12 +15,12 @@ from ..graph.handled import again
 from ..graph.program import Value
 from ..graph.to_numpy import joined
 from ..loops.forms import Buffer, Fill, Made, Node
-from ..loops.fuse import Plan, memory_of
+from ..loops.fuse import memory_of
 from ..loops.packing import UNPACKED
 from ..loops.python_calls import evaluated
 from .emit import Source
 
-__all__ = ["callers", "prepared"]
+__all__ = ["Callers", "prepared"]
 
 
 def prepared(node, x):
@@ -32,15 +32,10 @@ def prepared(node, x):
     return x if node.weak or (type(x) is float and node.dtype == float) else node.dtype.type(x)
 
 
-def callers(plan: Plan, emitted: Source, buffers: dict[int, list[Node]], functions: list[Callable]) -> tuple[Callable, ...]:
-    """Return the functions of the plain inputs, of those that fit and of any, and these with an array into which the outputs go."""
-    return Callers(plan, emitted, buffers, functions).made()
-
-
 class Callers:
     """Statements that call parts, by the names of the buffers, and what else they refer to: the `space`."""
 
-    def __init__(self, plan, emitted, buffers, functions):
+    def __init__(self, plan, emitted: Source, buffers: dict[int, list[Node]], functions: list[Callable]):
         self.plan, self.buffers, self.outs = plan, buffers, plan.program.outputs
         self.names = dict(emitted.names)
         self.called = {} if emitted.joined else {k: step.form.operation for k, step in enumerate(plan.steps) if k not in buffers}
@@ -156,8 +151,8 @@ class Callers:
         lines = ["try:", *(f"    {line}" for line in lines), f"except Exception: return {otherwise}"]
         exec("\n    ".join([f"def {name}({parameters}):", *lines]), self.space)
 
-    def made(self):
-        """Return the functions."""
+    def made(self) -> tuple[Callable, ...]:
+        """Return the functions of the plain inputs, of those that fit and of any, and these with an array into which the outputs go."""
         space, inputs = self.space, [f"x{k}" for k in range(len(self.plan.given))]
         given, needed = ", ".join(inputs), {node for nodes in self.buffers.values() for node in nodes if not self.called}
         fitted = [f"fit({self.held(node)}, {x})" if node in needed else x for node, x in zip(self.plan.given, inputs, strict=True)]

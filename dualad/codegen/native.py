@@ -16,7 +16,7 @@ from ..loops.fuse import Plan, plan
 from ..loops.threads import in_blocks
 from ..support.costs import PROGRAM_OPERATIONS, SMALL_ARRAY_BYTES, WOKEN_ADDITIONS
 from ..support.forks import compiler
-from .callers import callers, prepared
+from .callers import Callers, prepared
 from .emit import Source, emit
 from .fragments import STEPS
 
@@ -63,7 +63,7 @@ class Native:
         self.fixed: dict[Node, np.ndarray] = {}
         self.functions = self.compile()
         self.buffers = {k: [node for node in nodes if node not in self.fixed] for k, nodes in self.emitted.parts.items()}
-        self.raw, self.call, self.raw_flat, self.flat = callers(self.plan, self.emitted, self.buffers, self.functions)
+        self.raw, self.call, self.raw_flat, self.flat = Callers(self.plan, self.emitted, self.buffers, self.functions).made()
 
     def compile(self):
         """Compile all functions for the types of their buffers, or load their machine code; return what runs without looking at types."""

@@ -406,12 +406,9 @@ class Translation(Writer):
     def of_Lane(self, node):
         name, count = node.index.name, node.count
         if name not in self.lane:
-            bits = self.operate("and", self.value(node.index), integer(count - 1))
-            return (
-                bits
-                if node.below is None
-                else self.choose(self.compare("less", self.value(node.index), integer(node.below)), bits, integer(count))
-            )
+            at = self.value(node.index)
+            bits = self.operate("and", at, integer(count - 1))
+            return bits if node.below is None else self.choose(self.compare("less", at, integer(node.below)), bits, integer(count))
         return integer(count) if self.alone and node.below is not None else self.lane[name]  # those left over come in a loop of their own
 
     def of_Load(self, node):

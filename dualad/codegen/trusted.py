@@ -95,36 +95,32 @@ def opened(path: str, make: bool = True) -> Iterator[TrustedFolder]:
 
 def walked(path, make):
     """Return a descriptor of a folder, having looked at each folder and link on the way from the root."""
-    rest, links = steps(os.path.abspath(path)), 0
-    way = [os.open("/", PASSED)]
+    rest, links, here = steps(os.path.abspath(path)), 0, os.open("/", PASSED)
     try:
         while rest:
-            refuse_what_others_write(way[-1], path, sticky=True)
+            refuse_what_others_write(here, path, sticky=True)
             name = rest.pop()
-            if name == "..":
-                if len(way) > 1:
-                    os.close(way.pop())
-                continue
             try:
-                way.append(os.open(name, PASSED, dir_fd=way[-1]))
+                after = os.open(name, PASSED, dir_fd=here)
             except FileNotFoundError:
                 if not make:
                     raise
                 with suppress(FileExistsError):
-                    os.mkdir(name, 0o700, dir_fd=way[-1])
+                    os.mkdir(name, 0o700, dir_fd=here)
                 rest.append(name)
+                continue
             except OSError as error:
-                target, links = own_link(name, way[-1], error, path), links + 1
+                target, links = own_link(name, here, error, path), links + 1
                 if links > MOST_LINKS:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path) from None
-                while target.startswith("/") and len(way) > 1:
-                    os.close(way.pop())
                 rest += steps(target)
-        refuse_what_others_write(way[-1], path, sticky=False)
-        return os.open(".", os.O_RDONLY | FOLDER, dir_fd=way[-1])
+                after = os.open("/" if target.startswith("/") else ".", PASSED, dir_fd=here)
+            os.close(here)
+            here = after
+        refuse_what_others_write(here, path, sticky=False)
+        return os.open(".", os.O_RDONLY | FOLDER, dir_fd=here)
     finally:
-        for descriptor in way:
-            os.close(descriptor)
+        os.close(here)
 
 
 def steps(path):

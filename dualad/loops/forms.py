@@ -346,10 +346,11 @@ def elements_of_one(nodes):
 
 
 def in_memory(operation):
-    """Return all that an operation reads and gives, where compiled code can pass it on in arrays."""
+    """Return all that an operation reads and gives, where compiled code can hold it."""
     values = (*operation.reads, *operation.outputs)
-    if any(value.size == 0 or value.dtype.kind not in "fiubc" or value.dtype.char in "gGe" for value in values):
-        raise NoLoopForm("of empty arrays, or of numbers that are not compiled")
+    for value in values:
+        if value.size == 0 or value.dtype.kind not in "fiubc" or value.dtype.char in "gGe":
+            raise NoLoopForm(f"compiled loops have no {value.type if value.size == 0 else value.dtype}")
     return values
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from ..graph.program import Program, Value
 from ..rules.names import np
-from ..support.costs import CACHE_ELEMENTS, INLINED_TERMS, LANES, LONG_FUNCTION, UNROLLED_ELEMENTS
+from ..support.costs import CACHE_ELEMENTS, LANES, LONG_FUNCTION, UNROLLED_ELEMENTS
 from .forms import (
     AffineIndex,
     Buffer,
@@ -152,7 +152,7 @@ def roots_of(order, outputs):
     forced = {node for node in outputs if not given(node)}
     for node in order:
         form = node.form
-        if isinstance(form, Scatter | Cumulative) or (isinstance(form, Reduce) and terms(node) > INLINED_TERMS):
+        if isinstance(form, Scatter | Cumulative) or (isinstance(form, Reduce) and terms(node) > UNROLLED_ELEMENTS // 4):
             forced.add(node)
         if isinstance(form, Call) or (isinstance(form, Buffer) and form.view_of is not None):
             forced.update(operand for operand in form.operands if not given(operand))

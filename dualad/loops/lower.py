@@ -21,7 +21,7 @@ from ..rules.names import np
 from ..rules.scalars import IMAGINARY, REAL_PART, Scalar, kernel
 from ..rules.shapes import select
 from ..rules.ufuncs import softmax_share
-from ..support.costs import INLINED_TERMS
+from ..support.costs import UNROLLED_ELEMENTS
 from . import elimination, moves, orders, sums
 from .forms import (
     LOWERINGS,
@@ -152,7 +152,7 @@ def chosen(operation, nodes):
 def selected(operation, condition, given):
     """Return the nodes of the results of a branch of which both programs are computed, element by element, as that takes so little."""
     programs = operation.fn.bodies.values()
-    if sum(len(program.operations) for program in programs) > INLINED_TERMS or not any(out.shape for out in operation.outputs):
+    if sum(len(program.operations) for program in programs) > UNROLLED_ELEMENTS // 4 or not any(out.shape for out in operation.outputs):
         raise NoLoopForm("it would take longer")
     arms = []
     for program in programs:
@@ -161,7 +161,7 @@ def selected(operation, condition, given):
     made = [node for node in reachable([*arms[0], *arms[1]], lambda node: () if node in given else operands(node)) if node not in given]
     if any(type(node.form) not in (Map, Fill) or node.dtype.kind not in "fb" for node in made):
         raise NoLoopForm("it is not elementwise")
-    if sum(node.form.scalar.cost for node in made if type(node.form) is Map) > INLINED_TERMS:
+    if sum(node.form.scalar.cost for node in made if type(node.form) is Map) > UNROLLED_ELEMENTS // 4:
         raise NoLoopForm("it would take longer")
     return tuple(exactly(mapped(select, condition, *pair, out=out.dtype), out) for *pair, out in zip(*arms, operation.outputs, strict=True))
 
@@ -192,12 +192,7 @@ def lowered(operation, nodes):
     rule = rule_of(fn)
     if operation.several and rule is None:
         raise NoLoopForm(reason_of(fn) or "it has several results")
-    for out in outs:
-        if out.size == 0 or any(value.size == 0 for value in operation.reads) or out.dtype.kind not in "fiubc" or out.dtype.itemsize > 16:
-            raise NoLoopForm(f"its result is {out.type}")
-    for value in (*outs, *operation.reads):
-        if value.dtype.char in "gGe":
-            raise NoLoopForm(f"compiled loops have no {value.dtype}")
+    in_memory(operation)
     given = outs if operation.several else outs[0]
     args, kwargs = (map_values(nodes.__getitem__, part) for part in (operation.args, operation.kwargs))
     if rule is not None:

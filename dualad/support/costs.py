@@ -92,12 +92,10 @@ WAITS = 2000
 #: elements of a small array, up to a matrix of 6 x 6, each of which is written out: in straight code (POLLU's Jacobian 1.44 us off, 1.27),
 #: in slabs along an axis, each a case of its own (POLLU: 4.4 us off, 1.2), and among the inputs of a Jacobian that is computed column by
 #: column (POLLU's along colours compiles in 1.2 s, 0.4). Half as many, 4 x 4, of a matrix that is eliminated (10.8 us off, 1.7; the Hessian
-#: of a factor of 6 x 6 compiles in 0.6 s off, 2.9)
+#: of a factor of 6 x 6 compiles in 0.6 s off, 2.9). A quarter of as many terms has a reduction that is written out where it is read: a
+#: window of 3 x 3 (25.8 us off, 13.4); so many additions take both programs of a branch that are computed, so that its elements are
+#: selected in the loops around it (4096 numbers: 4 take 0.69 of the time of one program, 8 0.82, 16 as long)
 UNROLLED_ELEMENTS = 36
-#: terms of a reduction that is written out where it is read: a window of 3 x 3 (9 terms: 25.8 us off, 13.4). Additions of both programs of
-#: a branch that are computed, so that its elements are selected in the loops around it (4096 numbers: 4 take 0.69 of the time of one
-#: program, 8 0.82, 16 as long)
-INLINED_TERMS = 9
 
 # --- sums -----------------------------------------------------------------------------------------------------------------------------
 
