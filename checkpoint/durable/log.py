@@ -5,6 +5,7 @@ import os
 from array import array
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +178,10 @@ class ResultFile(Log):
             try:
                 header = next_header(file)
             except ValueError:
-                at = _next(file, at + 1, size)
+                with mmap(self._file.fileno(), 0, access=ACCESS_READ) as content:
+                    at = content.find(MAGIC, at + 1)
+                if at < 0:
+                    break
                 continue
             end = file.tell() + header.bytes
             if end > size:
@@ -191,14 +195,3 @@ class ResultFile(Log):
             raise of_others("Fit: this file was not made here; give another folder, or move it", self.path)
         with suppress(OSError):
             self._cut()
-
-
-def _next(file: Any, at: int, size: int) -> int:
-    """Where the next result may begin."""
-    while at < size:
-        file.seek(at)
-        found = file.read(GATHERED_BYTES).find(MAGIC)
-        if found >= 0:
-            return at + found
-        at += GATHERED_BYTES - len(MAGIC) + 1
-    return size

@@ -55,7 +55,7 @@ class Snapshot:
             return leaf
         if self.exact or leaf.dtype.kind not in "fc":
             return leaf.copy()
-        return leaf if leaf.size <= SNAPSHOT_ELEMENTS else elements(leaf, self.index)
+        return elements(leaf, self.index)
 
     def compare(self, index: int, leaves: Sequence[Any], path: Callable[[int], str] | None) -> None:
         """Raise where a leaf of x_index, evaluated again, is another one; `path` returns its name, and is None where none is compared."""

@@ -107,16 +107,12 @@ class StepSpec:
                 x, out = call(k, tree(leaves), row, params)
                 return checked(k, x), out
 
-        elif self.is_number:
-
-            def flat(k: Any, leaves: list[Any], row: list[Any], params: Sequence[Any]) -> tuple[list[Any], Any]:
-                x = step(k, leaves[0], *params)
-                return [x] if type(x) is Var and type(x.primal) is float else checked(k, x), None
-
         else:
+            number = self.is_number
 
             def flat(k: Any, leaves: list[Any], row: list[Any], params: Sequence[Any]) -> tuple[list[Any], Any]:
-                return checked(k, step(k, tree(leaves), *params)), None
+                x = step(k, leaves[0] if number else tree(leaves), *params)
+                return [x] if number and type(x) is Var and type(x.primal) is float else checked(k, x), None
 
         return flat
 
@@ -312,17 +308,10 @@ SIMPLE = {float, int, complex, bool, Dual, Var}
 NOTHING, EMPTY = optree.tree_structure(None), optree.tree_structure(())  # type: ignore[arg-type]
 
 
-def rebuild(level: Any, parts: Any) -> Any:
-    value, tangent = parts
-    return make_dual(value, tangent, level)
-
-
-def parts_of_dual(dual: Any) -> Any:
-    return (dual._refresh().primal, dual.tangent), dual.level
-
-
+parts_of_dual: Any = lambda dual: ((dual._refresh().primal, dual.tangent), dual.level)
+dual_of_parts: Any = lambda level, parts: make_dual(*parts, level)  # type: ignore[call-arg]
 # a Dual in a state is written to disk, and fingerprinted, as what it is made of
-optree.register_pytree_node(Dual, parts_of_dual, rebuild, namespace=NAMESPACE)
+optree.register_pytree_node(Dual, parts_of_dual, dual_of_parts, namespace=NAMESPACE)
 
 
 def flattening(example: Any, structure: optree.PyTreeSpec) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:

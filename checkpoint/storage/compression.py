@@ -25,13 +25,9 @@ class Packed:
 def deflated(array: np.ndarray) -> Packed | None:
     if array.dtype.hasobject:
         return None
-    return Packed(np.frombuffer(compress(raw(array), level=1), np.uint8), partial(inflated, array.dtype, array.shape))
-
-
-def inflated(dtype: np.dtype, shape: tuple[int, ...], data: np.ndarray) -> np.ndarray:
-    array = np.empty(shape, dtype)
-    raw(array)[:] = decompress(data.data, bufsize=max(array.nbytes, 1))
-    return array
+    dtype, shape = array.dtype, array.shape
+    inflated = lambda data: np.ndarray(shape, dtype, bytearray(decompress(data.data)))
+    return Packed(np.frombuffer(compress(raw(array), level=1), np.uint8), inflated)
 
 
 def narrowed(array: np.ndarray) -> Packed | None:

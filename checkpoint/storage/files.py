@@ -89,13 +89,12 @@ def write_file(path: Path, blocks: Sequence[Any], what: str, sync: bool = False)
         os.replace(temporary, path)
         if sync:
             sync_folder(path.parent)
-    except OSError as error:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if not isinstance(error, OSError):
+            raise
         reason = f"Disk: cannot write {what}, which takes {format_bytes(sum(map(len, blocks)))}: {error.strerror or error}"
         raise OSError(error.errno, reason, str(path)) from error
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def sync_file(path: Path) -> None:

@@ -65,14 +65,7 @@ def has_arrays(state: Any) -> bool:
 def nbytes(state: Any) -> int:
     """Return the bytes of data in a state: ``leaf.nbytes``, or 8 for a Python number and 16 for a complex one."""
     size = getattr(state, "nbytes", None)
-    if type(size) is int:
-        return size
-    return sum(_leaf_nbytes(leaf) for leaf in optree.tree_leaves(state))
-
-
-def _leaf_nbytes(leaf: Any) -> int:
-    size = getattr(leaf, "nbytes", None)
-    return int(size) if size is not None else SIZES.get(type(leaf), 0)
+    return size if type(size) is int else sum(int(getattr(leaf, "nbytes", SIZES.get(type(leaf), 0))) for leaf in optree.tree_leaves(state))
 
 
 def raw(array: np.ndarray) -> memoryview:

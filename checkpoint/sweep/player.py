@@ -17,6 +17,7 @@ from ..schedules import Schedule
 from ..schedules.actions import Action, Advance, Drop, Load, Record, Reverse, Save
 from ..storage import DamagedState, Storage
 from ..storage.digests import checksum
+from ..storage.memory import itself
 from ..storage.states import canonical, copy_state, has_arrays
 from ..storage.tiered import tiers
 from ..support.checks import too_many, truth
@@ -67,8 +68,9 @@ class Player:
             raise ValueError(f"sweep: check=True compares the sweeps of one process; it does not go with {storage!r}, which outlives it")
         self._step, self._steps, self._schedule, self.stats = step, steps, schedule, stats
         self._until, self._max_steps, self._progress = until, max_steps, progress
-        self._check = ReplayCheck() if check else None
-        self._again = step if self._check is None else self._check.again(step)  # it computes a state again that cannot be read back, too
+        marks: tuple[Callable[..., Any], Callable[..., Any]] = replay_check() if check else (itself, itself)
+        self._noted, self._checked = marks
+        self._again = self._checked(step)  # it computes a state again that cannot be read back, too
         self._bar: Bar | None = None  # of the phase that is under way
         on_disk = schedule.on_disk(steps)
         self._session = session = (tiers(storage, on_disk) if on_disk else storage).open()
@@ -188,8 +190,7 @@ class Player:
             else:
                 self._arrays = has_arrays(working[0])
             at = begun or 0
-            if self._check is not None:
-                step = self._check.first(step)
+            step = self._noted(step)
             if self._progress:
                 bar = self._show("first sweep", steps, at)
                 step, self._record = bar.counting(step), self._recorder and bar.counting(self._recorder)
@@ -213,8 +214,7 @@ class Player:
         if saved:
             session.prefetch(saved[-1])
         del saved  # of many small states such a list is as large as they are
-        if self._check is not None:
-            pull = self._check.again(pull)
+        pull = self._checked(pull)
         if self._recorder is not None:
             self._record = self._recorder
             pull = self._using_records(pull)
@@ -421,35 +421,30 @@ def misplaced(action: Action | str, position: int | None, left: int) -> RuntimeE
     return RuntimeError(f"sweep: the schedule asks for {action} while {state}{rest}; {advice}")
 
 
-class ReplayCheck:
-    """Stores the checksum of every state of the first sweep, four bytes each, and compares the replays with them."""
+def replay_check() -> tuple[Callable[[Step], Step], Callable[..., Any]]:
+    """Return the function of a step that has it store the checksum of every state of the first sweep, four bytes each; and that of a step
+    on a replay, or of a pull, which raises where the state that it is handed, or that a step gives, is another one."""
+    seen = array("I")  # x_0, x_1, ...
 
-    def __init__(self) -> None:
-        self._seen = array("I")  # x_0, x_1, ...
-
-    def first(self, step: Step) -> Step:
-        """A step of the first sweep."""
-
+    def first(step: Step) -> Step:
         def noted(k: int, x: Any) -> Any:
             if not k:
-                self._seen = array("I", [checksum(x)])
+                seen[:] = array("I", [checksum(x)])
             y = step(k, x)
-            self._seen.append(checksum(y))
+            seen.append(checksum(y))
             return y
 
         return noted
 
-    def again(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same step on a replay, or a pull: it raises where the state that it is handed, or that a step gives, is another one."""
-
+    def again(function: Callable[..., Any]) -> Callable[..., Any]:
         def checked(k: int, x: Any, *cotangent: Any) -> Any:
-            if checksum(x) != self._seen[k]:
+            if checksum(x) != seen[k]:
                 raise RuntimeError(
                     f"sweep: the storage returned another x_{k} than was saved; check=True needs a lossless storage and a copy= that "
                     "copies all"
                 )
             y = function(k, x, *cotangent)
-            if not cotangent and checksum(y) != self._seen[k + 1]:
+            if not cotangent and checksum(y) != seen[k + 1]:
                 raise RuntimeError(
                     f"sweep: step {k} is not reproducible: running it again from the same state gave another x_{k + 1}. "
                     "Random numbers, clocks and counters must depend on k only"
@@ -457,3 +452,5 @@ class ReplayCheck:
             return y
 
         return checked
+
+    return first, again
