@@ -23,21 +23,7 @@ from dualad.forward.seeding import (
 )
 from dualad.sparse.structural import from_structure
 from dualad.support.callers import trim, trimmed
-from dualad.support.hints import (
-    Argnums,
-    Array,
-    Aux,
-    Chunk,
-    Decorator,
-    Element,
-    Flags,
-    Jacobian,
-    JacobianOptions,
-    Rest,
-    Result,
-    X,
-    typed_as,
-)
+from dualad.support.hints import Argnums, Array, Aux, Chunk, Decorator, Element, Flags, Jacobian, JacobianOptions, Rest, Result, X, typed_as
 from dualad.verbs.hessian import hessian as forward_hessian
 from dualad.verbs.hessian import sparse_hessian
 from dualad.verbs.jacobian import jacobian as forward_jacobian
