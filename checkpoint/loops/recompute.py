@@ -75,7 +75,8 @@ def checkpoint(f: Callable[Rest, Result]) -> Callable[Rest, Result]:
         entry = Recomputed(f, leaves, structure, tape)
         if not entry.active:
             return f(*args, **kwargs)
-        given = entry.constants()
+        # what f may write into; those that are active become variables
+        given = [own(value) if node is None else value for value, node in zip(entry.values, entry.nodes, strict=True)]
         with Probe(tape.nan_safe, entry.weak, (given, entry.active)) as probe:
             for i in entry.active:
                 given[i].node = None
@@ -128,10 +129,6 @@ class Recomputed(Entry):
         self.below = levels_of(self.values)
         self.weak = scalar_kinds(self.values)[1]
         self.active = [i for i, node in enumerate(self.nodes) if node is not None]
-
-    def constants(self) -> list[Any]:
-        """Return the leaves of the arguments for an evaluation that f may write into; those that are active become variables."""
-        return [own(value) if node is None else value for value, node in zip(self.values, self.nodes, strict=True)]
 
     def results(self, leaves: Sequence[Any]) -> list[Any]:
         """Evaluate f again, for variables; return its results with the arguments that it wrote into. Other results raise."""

@@ -182,12 +182,18 @@ def stacked_alike(members: list[Any]) -> Any:
 def one_by_one(f: Callable[..., Any], members: list[Any], args: tuple[Any, ...], options: Options) -> Iterator[Outcome]:
     """Yield the number of each member and its outcome, computed here."""
     for k, x in enumerate(members):
-        try:
-            outcome = one_member(f, x, args, options)
-        except Exception as error:
-            trim(error)
-            outcome = error
-        yield k, outcome
+        yield k, outcome_of(one_member, f, x, args, options)
+
+
+def outcome_of(compute: Callable[..., Any], *given: Any) -> Any:
+    """Return what a function returns, or why it failed."""
+    try:
+        return compute(*given)
+    except Unpicklable:
+        raise
+    except Exception as error:
+        trim(error)
+        return error
 
 
 def on_executor(pool: Executor, f: Callable[..., Any], members: list[Any], args: tuple[Any, ...], options: Options) -> Iterator[Outcome]:
@@ -207,15 +213,7 @@ def on_executor(pool: Executor, f: Callable[..., Any], members: list[Any], args:
                 return
             done, _ = wait(numbers, return_when="FIRST_COMPLETED")
             for future in sorted(done, key=numbers.__getitem__):
-                k = numbers.pop(future)
-                try:
-                    outcome = crew.result(future)
-                except Unpicklable:
-                    raise
-                except Exception as error:
-                    trim(error)
-                    outcome = error
-                yield k, outcome
+                yield numbers.pop(future), outcome_of(crew.result, future)
 
 
 def summary(errors: Mapping[int, BaseException], count: int) -> str:

@@ -53,8 +53,7 @@ __all__ = ["NEVER_WRITTEN", "Tape", "Var", "found", "make_var", "owner_of", "par
 
 E = TypeVar("E", bound=Entry)
 NUMERIC = float | int | complex | np.ndarray | np.generic | Traced | list | tuple
-IMMUTABLE = {int, float, complex, bool, str, slice, type(None), type(...)}
-NEVER_WRITTEN: set[type] = {float, int, complex, bool, str, slice, type(None), type(np._NoValue), np.float64}
+NEVER_WRITTEN: set[type] = {float, int, complex, bool, str, slice, type(None), type(...), type(np._NoValue), np.float64}
 
 
 class Tape(Level):
@@ -159,7 +158,7 @@ class Tape(Level):
             self.frozen[id(constant)] = ref(constant), ref(copy)
             return copy
         if type(constant) in (tuple, list):
-            if type(constant) is tuple and IMMUTABLE.issuperset(map(type, constant)):
+            if type(constant) is tuple and NEVER_WRITTEN.issuperset(map(type, constant)):
                 return constant
             return type(constant)(map(self.freeze, constant))
         if type(constant) is dict:
