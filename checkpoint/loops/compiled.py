@@ -91,7 +91,7 @@ class Segments:
         self.stepper = stepper
         self.start: State = tuple([np.array(leaf, order="C") for leaf in stepper.state])
         self.given = list(map(given_array, (*stepper.params, *stepper.inputs)))
-        self.outs = [np.zeros((length or 0, *out.shape), out.dtype) for out in stepper.outs] if stepper.spec.outputs else []
+        self.outs = [np.zeros((length or 0, *out.shape), out.dtype) for out in stepper.outs[0]] if stepper.spec.outputs else []
         self.pool, self.end, self.length = BufferPool(self.start, stepper.nbytes), np.zeros((), np.int64), length
         self.room: dict[Any, list[np.ndarray]] = {}  # where the loops work, one after the other
         self.renew(0, self.start)
@@ -304,7 +304,7 @@ def run_compiled(spec: StepSpec, loop: Loop) -> Any:
     final = spec.tree(join_tangents(like_leaves(x, stepper.kinds), stepper.state_splits))
     if not spec.outputs:
         return final
-    outs = join_tangents([out[:reached] for out in segments.outs], stepper.out_splits())
+    outs = join_tangents([out[:reached] for out in segments.outs], stepper.outs[1])
     return final, optree.tree_unflatten(stepper.out_structure, outs)
 
 

@@ -214,7 +214,7 @@ class CompiledEntry(ChainEntry):
 
     def outs(self) -> list[Any]:
         """Return the outs, as Duals where there are levels below."""
-        return join_tangents([out[: self.steps] for out in self.segments.outs], self.stepper.out_splits())
+        return join_tangents([out[: self.steps] for out in self.segments.outs], self.stepper.outs[1])
 
     def block(self, j: int) -> tuple[int, int]:
         """Return the first step of block j, and the first behind it."""

@@ -136,8 +136,8 @@ class Stepper:
             error.add_note(f"chain: in step {k}")
             raise
         outs = list(map(pack_leaf, optree.tree_leaves(out)))
-        for level, count, positions, _ in self.out_splits():
-            outs = split_tangents(outs, TangentSplit(level, count, positions, False))
+        for split in self.outs[1]:
+            outs = split_tangents(outs, split._replace(rows=False))
         return self.split(list(map(pack_leaf, leaves)), all_floating=True)[0], outs
 
     def warn(self) -> None:
@@ -283,13 +283,6 @@ class Stepper:
         """The program of the step in Python, which makes one step."""
         return kept(self.compiled, "turn", lambda: compile_python(self.compiled.program).call)
 
-    @property
-    def outs(self) -> list[Kind]:
-        outs = self.base.outputs[1]
-        for level, _, positions, _ in self.out_splits():
-            outs = [*outs, *(tangent_of(outs[i], level.directions) for i in positions)]
-        return outs
-
     def step(self) -> Routine:
         """Return the routine of a step of the plain leaves."""
         routine = self.example()
@@ -386,13 +379,15 @@ class Stepper:
     def all_splits(self, count: int, rows: bool = False) -> list[TangentSplit]:
         return [TangentSplit(level, count << k, list(range(count << k)), rows) for k, level in enumerate(self.levels)]
 
-    def out_splits(self) -> list[TangentSplit]:
+    @property
+    def outs(self) -> tuple[list[Kind], list[TangentSplit]]:
+        """The kinds of what a step puts out, with the tangents, and how these are taken off."""
         splits: list[TangentSplit] = []
         outs = self.base.outputs[1]
         for level in self.levels:
             splits.append(TangentSplit(level, len(outs), inexact(outs), True))
-            outs = [*outs, *(outs[i] for i in splits[-1].positions)]
-        return splits
+            outs = [*outs, *(tangent_of(outs[i], level.directions) for i in splits[-1].positions)]
+        return outs, splits
 
 
 def words_of(words: list[str], splits: Sequence[TangentSplit]) -> list[str]:
