@@ -19,8 +19,7 @@ import optree
 
 from ..support.checks import whole_number
 from ..support.costs import KNOWN_PATTERNS, PACKED_BYTES, SMALL_STATE_BYTES
-from .compression import PACKERS
-from .states import copy_state, nbytes, raw
+from .states import PACKERS, copy_state, nbytes, raw
 from .storage import Session, Storage
 
 __all__ = [

@@ -1,16 +1,19 @@
-"""What a state is made of: copying it, measuring it, and its canonical layout.
+"""What a state is made of: copying it, measuring it, its canonical layout; and states made smaller when they are saved.
 
 A state is any pytree (tuple, list, dict, namedtuple, ... of leaves; see optree). The canonical layout is: every ndarray
 leaf C-contiguous, aligned and writeable. NumPy's results depend on strides in the last bits, so a step that is to give
 the same bits on every replay has to be handed the same layout on every replay.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
+from zlib import compress, decompress
 
 import numpy as np
 import optree
 
-__all__ = ["canonical", "copy_state", "has_arrays", "nbytes", "raw"]
+__all__ = ["PACKERS", "canonical", "copy_state", "has_arrays", "nbytes", "raw"]
 
 ATOMS = frozenset({float, int, bool, complex, str, bytes, type(None), np.float64, np.float32, np.complex128, np.int64})
 SIZES = {float: 8, int: 8, bool: 8, complex: 16}
@@ -71,3 +74,41 @@ def nbytes(state: Any) -> int:
 def raw(array: np.ndarray) -> memoryview:
     """Return the bytes of an array without Python objects, as a view if it is C-contiguous."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.nbytes else memoryview(bytearray())
+
+
+# --- made smaller ----------------------------------------------------------------------------------------------------------------
+
+NARROWER = {np.dtype(np.float64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.complex64)}
+
+
+class Packed:
+    """An array that was made smaller: its data, and the function of them that gives it back."""
+
+    def __init__(self, data: np.ndarray, restore: Callable[[np.ndarray], np.ndarray]) -> None:
+        self.data, self.restore, self.nbytes = data, restore, data.nbytes
+
+
+def deflated(array: np.ndarray) -> Packed | None:
+    if array.dtype.hasobject:
+        return None
+    dtype, shape = array.dtype, array.shape
+    inflated = lambda data: np.ndarray(shape, dtype, bytearray(decompress(data.data)))
+    return Packed(np.frombuffer(compress(raw(array), level=1), np.uint8), inflated)
+
+
+def narrowed(array: np.ndarray) -> Packed | None:
+    """Round an array of double precision to single precision: half of the digits are lost."""
+    narrower = NARROWER.get(array.dtype)
+    return None if narrower is None else Packed(array.astype(narrower, order="C"), partial(np.ndarray.astype, dtype=array.dtype))
+
+
+def packed(pack: Callable[[np.ndarray], Packed | None], state: Any) -> Any:
+    """Return a state whose arrays are packed, as far as they can be, and whose other leaves are copied."""
+    return optree.tree_map(lambda leaf: (pack(leaf) if type(leaf) is np.ndarray else None) or copy_state(leaf), state)
+
+
+def unpacked(state: Any) -> Any:
+    return optree.tree_map(lambda leaf: leaf.restore(leaf.data) if type(leaf) is Packed else copy_state(leaf), state)
+
+
+PACKERS = {"zlib": (partial(packed, deflated), unpacked), "float32": (partial(packed, narrowed), unpacked)}
