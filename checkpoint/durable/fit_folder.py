@@ -22,8 +22,7 @@ from dualad.support.forks import in_child, lock_of
 
 from ..storage import DamagedState
 from ..storage.background import LOCK
-from ..storage.files import made_folder, opened
-from ..storage.lock import Lock
+from ..storage.files import Lock, made_folder, opened
 from ..storage.states import copy_state
 from .log import ResultFile
 from .session import checked, listed, survey, warn, write_manifest

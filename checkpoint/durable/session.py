@@ -29,8 +29,7 @@ import optree
 
 from ..storage.background import LOCK, Batch, DiskSession, File, Folder, StateFile
 from ..storage.codec import NAMESPACE, check_leaves, read_leaves, write_leaves
-from ..storage.files import made_folder, of_others, opened, sync_file, write_file
-from ..storage.lock import Lock
+from ..storage.files import Lock, made_folder, of_others, opened, sync_file, write_file
 from ..storage.states import nbytes
 from ..storage.storage import DamagedState
 from ..storage.worker import Job

@@ -21,8 +21,7 @@ from dualad.support.byte_sizes import format_bytes
 
 from ..support.costs import GATHERED_BYTES, HELD_BYTES, WAIT_WARNING_SECONDS
 from .codec import NAMESPACE, check_leaves, encode_leaves, encode_rows, read_leaves, read_records
-from .files import made_folder, write_file
-from .lock import Lock
+from .files import Lock, made_folder, write_file
 from .memory import MemorySession, Pattern
 from .states import copy_state, nbytes
 from .storage import DamagedState

@@ -11,7 +11,7 @@ import pytest
 from checkpoint.durable import session as module
 from checkpoint.durable.session import DurableStates
 from checkpoint.storage import DamagedState, Disk
-from checkpoint.storage import lock as lock_module
+from checkpoint.storage import files as lock_module
 from checkpoint.sweep import reverse
 
 FOREIGN = ["notes.txt", "data.tmp", "mine.rows", "000.state", "manifest.json.bak", ".hidden", "other"]

@@ -14,8 +14,7 @@ import checkpoint.storage
 from checkpoint.durable.log import ResultFile, RowLog
 from checkpoint.durable.session import DurableFolder, read_manifest, write_manifest
 from checkpoint.storage.codec import read_leaves, write_leaves
-from checkpoint.storage.files import appended, created, opened, sync_file
-from checkpoint.storage.lock import GUARD, LOCKED, Lock
+from checkpoint.storage.files import GUARD, LOCKED, Lock, appended, created, opened, sync_file
 
 ROOM = str(Path(checkpoint.storage.__file__).parent)
 
