@@ -46,6 +46,8 @@ OURS = re.compile(rf"{MARK.pattern}(\.tmp)?|{ROWS.pattern}|{MANIFEST}|{DONE}|{LO
 FORMAT = "sweep of checkpoint, 6"
 SIGNATURE = json.dumps({"format": FORMAT})[:-1].encode()  # the beginning of a manifest
 ANEW = "remove the folder to begin anew"
+REST = 1 / DURABLE_SHARE - 1  # a point is made no earlier than after so many times the time that the last one took
+WHAT = {"point": "a durable point", "final": "the end of the first sweep"}
 
 
 class Mark(NamedTuple):
@@ -89,7 +91,10 @@ class DurableFolder(Folder):
             read_manifest(self.path / DONE)
             self.remove_all()
         elif TEMPORARY in names:
-            self._check_temporary()
+            with opened(self.path / TEMPORARY) as file:
+                found = file.read(len(SIGNATURE))
+            if not SIGNATURE.startswith(found):  # it is the beginning of something else
+                raise of_others("Disk: this file was not made here; give another folder, or move it", self.path / TEMPORARY)
             remove_files([self.path / TEMPORARY])
         elif left := sorted(names - {LOCK}):
             anybodys = f"Disk: there is {listed(left)}, but no {MANIFEST}, so that they may be anybody's; give another folder, or {ANEW}"
@@ -170,13 +175,6 @@ class DurableFolder(Folder):
             names = ", ".join(f"{name} ({_short(there.get(name))} there, {_short(here.get(name))} here)" for name in differing)
             raise ValueError(f"Disk: {self.path} belongs to another call; it differs in: {names}. Repeat the same call, or {ANEW}")
 
-    def _check_temporary(self) -> None:
-        """Raise where the beginning of a manifest is that of something else."""
-        with opened(self.path / TEMPORARY) as file:
-            found = file.read(len(SIGNATURE))
-        if not SIGNATURE.startswith(found):
-            raise of_others("Disk: this file was not made here; give another folder, or move it", self.path / TEMPORARY)
-
 
 def write_manifest(path: Path, content: Mapping[str, Any], sync: bool = False) -> None:
     """Write what says whose a folder is: a JSON mapping, whose first entry is ``"format"``, with its checksum."""
@@ -245,10 +243,6 @@ def _sum(content: Mapping[str, Any]) -> int:
 def _short(value: Any) -> str:
     text = str(value)
     return text if len(text) <= 80 else f"{text[:80]}..."
-
-
-REST = 1 / DURABLE_SHARE - 1  # a point is made no earlier than after so many times the time that the last one took
-WHAT = {"point": "a durable point", "final": "the end of the first sweep"}
 
 
 class DurableStates(DiskSession):
