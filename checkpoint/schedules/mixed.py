@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
 
-from ..support.costs import TABLE_STEPS
+from ..support.costs import HELD_BYTES, TABLE_STEPS
+from ..support.kept import kept_within
 from .actions import Action, Advance, Drop, Load, Record, Reverse, Save
 from .schedule import Schedule
 
@@ -73,7 +73,7 @@ class Mixed(Schedule):
         return _choices(steps, min(self.slots, max(steps - 1, 1)))
 
 
-@lru_cache(maxsize=8)  # of 20 slots and 1000 steps 42 kB each, the largest 32 MB
+@kept_within(HELD_BYTES)
 def _choices(steps: int, slots: int) -> np.ndarray:
     """What to do first with n steps left and s slots: `RECORD`, or save and advance so many steps."""
     totals = np.zeros(steps + 1, np.int64)

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import accumulate
 from math import isfinite
+from typing import NamedTuple
 
 import numpy as np
 
-from ..support.costs import TABLE_STEPS
+from ..support.costs import HELD_BYTES, TABLE_STEPS
+from ..support.kept import kept_within
 from . import binomial
 from .schedule import Slotted, Split
 
@@ -73,6 +74,14 @@ class Revolve(Slotted):
 # --- steps of unequal cost, by dynamic programming ------------------------------------------------------------------------------------
 
 
+class Table(NamedTuple):
+    """Splits by slots (at least 2), length and base, the least cost of the whole chain, and the bytes of the splits."""
+
+    splits: list[list[np.ndarray]]
+    cost: float
+    nbytes: int
+
+
 def as_costs(costs: Sequence[float]) -> tuple[float, ...]:
     """Return the step costs as a tuple: finite, not negative, at most 4096."""
     try:
@@ -93,7 +102,7 @@ def as_costs(costs: Sequence[float]) -> tuple[float, ...]:
 def cheapest_split(costs: tuple[float, ...], slots: int) -> Split:
     """Return the split of a gap that is reversed at the least cost (Walther 1999, thesis, TU Dresden), in O(slots * N^2).
     With c(i, j) for steps i ... j-1: t(i, j, s) = min over i < m < j of c(i, m) + t(m, j, s-1) + t(i, m, s); m is monotone in i and j."""
-    table, _ = _table(costs, slots)
+    table = _table(costs, slots).splits
 
     def split(steps: int, slots: int, base: int) -> int:
         if slots == 1 or steps == 2:
@@ -103,10 +112,9 @@ def cheapest_split(costs: tuple[float, ...], slots: int) -> Split:
     return split
 
 
-@lru_cache(maxsize=2)  # of 20 slots and 1000 steps 20 MB each
-def _table(costs: tuple[float, ...], slots: int) -> tuple[list[list[np.ndarray]], float]:
-    """Return splits by slots (at least 2), length and base, and the least cost of the whole chain.
-    Each array below belongs to one length n; its entry i is about steps i ... i+n-1."""
+@kept_within(HELD_BYTES)
+def _table(costs: tuple[float, ...], slots: int) -> Table:
+    """Each array below belongs to one length n; its entry i is about steps i ... i+n-1."""
     steps = len(costs)
     upto = np.array([0.0, *accumulate(costs)])
     sums = np.array([0.0, *accumulate(upto)])  # for one slot: x_i, and from there to every other state
@@ -136,4 +144,4 @@ def _table(costs: tuple[float, ...], slots: int) -> tuple[list[list[np.ndarray]]
             splits.append((m[winner] - i).astype(np.int16))
         table.append(splits)
         fewer = cheapest
-    return table, float(fewer[0, steps])
+    return Table(table, float(fewer[0, steps]), (len(table) - 2) * steps * (steps + 1))

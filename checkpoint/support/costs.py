@@ -6,8 +6,8 @@ that are part of a file's format stand with the format; arrays are small as `dua
 
 # --- what a sweep holds ---------------------------------------------------------------------------------------------------------------
 
-#: bytes that are held in main memory of each of these: states of a traced loop that are kept for its derivatives, small states that are to
-#: be written
+#: bytes that are held in main memory of each of these: tables by which schedules are found (those of 20 slots and 1000 steps take 20 MB),
+#: states of a traced loop that are kept for its derivatives, small states that are to be written
 HELD_BYTES = 64 << 20
 #: bytes of a small state. Its objects count beside it (0.5 % of a larger one), it is sooner made than a free one is looked for, and
 #: where it took a new path of a traced loop it is kept for the next trace

@@ -97,7 +97,3 @@ def test_misuse(tmp_path):
             Sweep(engine.step, X, steps=9, schedule=Mixed(3), record=engine.record, **options)
     with pytest.raises(RuntimeError, match=r"asks for Record\(index=0\)"):
         Sweep(engine.step, X, steps=9, schedule=Script((Record(0),))).forward()
-
-
-def test_the_longest_chain_with_one_slot():
-    assert list(Mixed(1).forward(4096))[-1].stop == 4095  # which is a small integer in the table
