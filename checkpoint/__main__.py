@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Revolve(slots=7)                   7    7 MB       255  3.56x
     0
     """
-    options = _parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     try:
         if options.plot is not None:
             check_picture(options.plot)  # before the work
@@ -52,17 +52,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return written(text)
 
 
-def _width() -> int | None:
+def terminal_width() -> int | None:
     """Columns of the terminal, or what ``COLUMNS`` says; None where neither is."""
     if not (sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()):
         return None
     return shutil.get_terminal_size().columns
 
 
-def _draw(options: argparse.Namespace) -> str:
+def run_draw(options: argparse.Namespace) -> str:
     if options.plot is None:
         picture = draw(options.schedule, options.steps)
-        needed, width = max(map(len, picture.splitlines()[2:])), _width()
+        needed, width = max(map(len, picture.splitlines()[2:])), terminal_width()
         if width is not None and needed > width:
             raise ValueError(f"draw: the picture needs {needed} columns, the terminal has {width}; give fewer steps, or --plot FILE")
         return picture
@@ -70,28 +70,28 @@ def _draw(options: argparse.Namespace) -> str:
     return str(options.plot)
 
 
-def _compare(options: argparse.Namespace) -> str:
+def run_compare(options: argparse.Namespace) -> str:
     costs = {"pull_cost": options.pull_cost, "record_cost": options.record_cost}
     table = compare(steps=options.steps, state_bytes=options.state, schedules=options.schedules, memory=options.memory, **costs)
-    return _shown(table, options)
+    return shown(table, options)
 
 
-def _shown(table: Tradeoff, options: argparse.Namespace) -> str:
+def shown(table: Tradeoff, options: argparse.Namespace) -> str:
     if options.plot is not None:
         table.plot(options.plot)
-    return table.to_markdown() if options.markdown else table.to_text(_width())
+    return table.to_markdown() if options.markdown else table.to_text(terminal_width())
 
 
-def _plan(options: argparse.Namespace) -> str:
-    text, width = str(plan(options.steps, options.state, options.memory, options.step_seconds, options.save_seconds)), _width()
+def run_plan(options: argparse.Namespace) -> str:
+    text, width = str(plan(options.steps, options.state, options.memory, options.step_seconds, options.save_seconds)), terminal_width()
     if width is None:
         return text
     return "\n".join(textwrap.fill(line, max(width, 30), subsequent_indent=" " * 10) for line in text.splitlines())
 
 
-def _profile(options: argparse.Namespace) -> str:
+def run_profile(options: argparse.Namespace) -> str:
     table = profile(options.step, options.state, *options.params, steps=options.steps, schedules=options.schedules, memory=options.memory)
-    return _shown(table, options)
+    return shown(table, options)
 
 
 def imported(text: str) -> Any:
@@ -126,7 +126,7 @@ def parse_count(text: str) -> int:
     return int(value)
 
 
-def _option(read: Callable[[str], Any]) -> Callable[[str], Any]:
+def option(read: Callable[[str], Any]) -> Callable[[str], Any]:
     """A reader whose errors argparse shows, with the name of the option instead of the reader's."""
 
     def read_option(text: str) -> Any:
@@ -138,13 +138,13 @@ def _option(read: Callable[[str], Any]) -> Callable[[str], Any]:
     return read_option
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m checkpoint",
         description="Reverse a long chain of steps with few saved states: what does it take?",
     )
     parser.add_argument("--version", action="version", version=f"dualad {__version__}")
-    count, size, schedule = _option(parse_count), _option(parse_bytes), _option(parse)
+    count, size, schedule = option(parse_count), option(parse_bytes), option(parse)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     steps = argparse.ArgumentParser(add_help=False)
     steps.add_argument("--steps", type=count, required=True, metavar="N", help="length of the chain, for instance 1000 or 1e6")
@@ -159,19 +159,19 @@ def _parser() -> argparse.ArgumentParser:
     state.add_argument("--state", type=size, required=True, metavar="SIZE", help='size of one state: 8MB, "1.5 GiB", 4096')
 
     def command(run: Callable[[argparse.Namespace], str], parents: list[argparse.ArgumentParser], about: str, description: str) -> Any:
-        added = commands.add_parser(run.__name__.strip("_"), parents=parents, help=about, description=description)
+        added = commands.add_parser(run.__name__.removeprefix("run_"), parents=parents, help=about, description=description)
         added.set_defaults(run=run, plot=None)
         return added.add_argument
 
     add = command(
-        _draw,
+        run_draw,
         [steps],
         "picture of a schedule: states across, time downwards",
         "Draw what a schedule does with a short chain (at most 120 steps, with --plot 2000).",
     )
     add("--schedule", type=schedule, default="ctz", metavar="S", help=f"{FORMS} (default: ctz)")
     add = command(
-        _compare,
+        run_compare,
         [steps, table, state],
         "table of memory against recomputation",
         "Count what schedules need: states and bytes saved, steps advanced, and all evaluations of the "
@@ -180,7 +180,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--pull-cost", type=float, metavar="C", help="what a pull takes, in plain steps (default: 1)")
     add("--record-cost", type=float, metavar="C", help="cost of a recorded step, in plain steps (default: 4/3 of 1 + a pull)")
     add = command(
-        _plan,
+        run_plan,
         [state],
         "the schedule for a budget of memory",
         "Choose the schedule, and where states are saved, of the shortest predicted time that a budget of memory allows.",
@@ -190,14 +190,14 @@ def _parser() -> argparse.ArgumentParser:
     add("--step-seconds", type=float, metavar="T", help="time of one step")
     add("--save-seconds", type=float, metavar="T", help="time to write a state to disk, which may then be used")
     add = command(
-        _profile,
+        run_profile,
         [steps, table],
         "table of what schedules take, measured",
         "Run a chain and its reverse sweep under several schedules, and measure times and memory.",
     )
-    add("step", type=_option(imported), metavar="STEP", help=OBJECT)
-    add("state", type=_option(imported), metavar="STATE", help="its first state")
-    add("params", type=_option(imported), nargs="*", metavar="PARAM", help="its params")
+    add("step", type=option(imported), metavar="STEP", help=OBJECT)
+    add("state", type=option(imported), metavar="STATE", help="its first state")
+    add("params", type=option(imported), nargs="*", metavar="PARAM", help="its params")
     return parser
 
 

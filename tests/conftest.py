@@ -97,7 +97,7 @@ def bars(monkeypatch):
         def close(self):
             self.closed = True
 
-    monkeypatch.setattr(progress, "_tqdm", lambda: Recorder)
+    monkeypatch.setattr(progress, "import_tqdm", lambda: Recorder)
     return made
 
 

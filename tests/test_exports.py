@@ -151,3 +151,12 @@ def test_metadata_say_where_the_project_is():
 def test_there_is_one_version():
     assert dualad.__version__ == checkpoint.__version__
     assert re.fullmatch(r"\d+\.\d+\.\d+", dualad.__version__)
+
+
+def test_functions_and_classes_have_no_underscore():
+    named = {}
+    for package in PACKAGES:
+        for path in Path(package.__file__).parent.rglob("*.py"):
+            body = ast.parse(path.read_text()).body
+            named[str(path)] = [node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name[:2] != "__"]
+    assert {path: [name for name in names if name[0] == "_"] for path, names in named.items()} == dict.fromkeys(named, [])

@@ -291,28 +291,28 @@ class Evaluation:
     def __init__(self, folder: FitFolder, key: str, is_comparison: bool = False) -> None:
         self.key, self.is_comparison, self.is_probe = key, is_comparison, False
         self.step: list[str] | None = None
-        self._folder = folder
-        self._path: Path | None = None
-        self._sessions: WeakSet[EvaluationSession] = WeakSet()  # that have a folder
+        self.folder = folder
+        self.path: Path | None = None
+        self.sessions: WeakSet[EvaluationSession] = WeakSet()  # that have a folder
         self.lock = None
 
     def path_for(self, session: "EvaluationSession", chain: str) -> Path:
         """The folder of a chain: another one for each of several equal ones that are under way at once."""
         with lock_of(self):
-            if self._path is None:
-                self._path = self._folder.evaluation(self.key)
-            path, number = self._path / chain, 1
-            busy = {other.path for other in self._sessions} | session.refused
+            if self.path is None:
+                self.path = self.folder.evaluation(self.key)
+            path, number = self.path / chain, 1
+            busy = {other.path for other in self.sessions} | session.refused
             while path in busy:
                 number += 1
-                path = self._path / f"{chain}-{number}"
-            self._sessions.add(session)
+                path = self.path / f"{chain}-{number}"
+            self.sessions.add(session)
             return path
 
     def ended(self, session: "EvaluationSession") -> None:
         """Let the folder of a chain be another one's."""
         with lock_of(self):
-            self._sessions.discard(session)
+            self.sessions.discard(session)
 
     def note(self, chain: str, first: str) -> None:
         if self.step is None and first:
@@ -322,31 +322,31 @@ class Evaluation:
 class EvaluationJournal(DurableJournal):
     """Has the evaluation know the first step of the chain, or end with it."""
 
-    _session: "EvaluationSession"
+    session: "EvaluationSession"
 
     def begin(self, steps: int | None) -> Any:
-        evaluation = self._session.evaluation
+        evaluation = self.session.evaluation
         if evaluation.is_probe:
-            evaluation.step = [self.name(steps), digest(self._again(0, self._initial), "Fit: a state")]
+            evaluation.step = [self.name(steps), digest(self.again(0, self.initial), "Fit: a state")]
             raise Probed
         while True:
             try:
                 done = super().begin(steps)
                 break
             except ValueError:  # the folder is of a chain that differs in what its step closes over
-                self._session.next()
+                self.session.next()
             except (DamagedState, FileExistsError) as error:
-                warn(f"Fit: {self._session.path} is damaged ({error}); its chain begins again")
-                self._session.next()
+                warn(f"Fit: {self.session.path} is damaged ({error}); its chain begins again")
+                self.session.next()
         if done is not None:
-            evaluation.note(self.name(steps), self._now.first)
+            evaluation.note(self.name(steps), self.now.first)
         return done
 
     def name(self, steps: int | None) -> str:
-        return named_by(self._call | {"steps": steps})
+        return named_by(self.call | {"steps": steps})
 
     def end_forward(self, final: Any, last: list[Any], steps: int) -> None:
-        self._session.evaluation.note(self.name(self._steps), self._now.first)
+        self.session.evaluation.note(self.name(self.steps), self.now.first)
         super().end_forward(final, last, steps)
 
 

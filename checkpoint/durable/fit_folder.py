@@ -46,17 +46,17 @@ class FitFolder:
 
     def __init__(self, path: Path) -> None:
         self.path, self.began, self.compared = path, monotonic(), 0.0
-        self._process = os.getpid()
+        self.process = os.getpid()
         self.lock = None
-        self._making: WeakValueDictionary[str, AbstractContextManager[Any]] = WeakValueDictionary()  # by keys, of those under way
-        self._memory: dict[str, list[Any]] = {}  # results that could not be written
-        self._files: list[ResultFile] = []
-        self._writer: ResultFile | None = None
-        self._left: dict[str, Path] = {}  # evaluations that were interrupted, or are under way, oldest first
-        self._number = 0
-        self._content: dict[str, Any] = {}
-        self._synced = -inf
-        self._lock = Lock(path / LOCK)
+        self.under_way: WeakValueDictionary[str, AbstractContextManager[Any]] = WeakValueDictionary()  # by keys, of those under way
+        self.memory: dict[str, list[Any]] = {}  # results that could not be written
+        self.files: list[ResultFile] = []
+        self.writer: ResultFile | None = None
+        self.left: dict[str, Path] = {}  # evaluations that were interrupted, or are under way, oldest first
+        self.number = 0
+        self.content: dict[str, Any] = {}
+        self.synced = -inf
+        self.lock_file = Lock(path / LOCK)
 
     @staticmethod
     def opened_at(path: Path) -> "FitFolder":
@@ -65,9 +65,9 @@ class FitFolder:
         made_folder(path, "Fit")
         name = os.path.realpath(path)
         folder = OPEN.get(name)
-        if folder is None or (folder._process == os.getpid() and not (folder._lock.held() and folder._lock.found())):
+        if folder is None or (folder.process == os.getpid() and not (folder.lock_file.held() and folder.lock_file.found())):
             folder = FitFolder(path)
-            folder._open()
+            folder.open()
             OPEN[name] = folder
         return folder
 
@@ -76,7 +76,7 @@ class FitFolder:
     def register(self, name: str, read: Mapping[str, str], token: str) -> tuple[dict[str, str], set[str]]:
         """Register a function, or compare it with the registered one: return what it read then, and the parts that it changes itself.
         ValueError if the function or the token is another one, naming what differs."""
-        content = self._content
+        content = self.content
         known = content["functions"].get(name)
         own = set(known["own"]) if known else set()
         noted = known["read"] if known else dict(read)
@@ -96,14 +96,14 @@ class FitFolder:
         if known is None or content["token"] is None or content["numpy"] != np.__version__:
             content["functions"].setdefault(name, {"read": noted, "own": []})
             content["token"], content["numpy"] = token, np.__version__
-            self._write_manifest()
+            self.write_manifest()
         return noted, own
 
     def note_own(self, name: str, parts: set[str]) -> None:
         with lock_of(self):
-            self._content["functions"][name]["own"] = sorted(parts)
+            self.content["functions"][name]["own"] = sorted(parts)
             try:
-                self._write_manifest()
+                self.write_manifest()
             except OSError as error:
                 warn(f"Fit: cannot write {self.path / MANIFEST}: {error.strerror or error}")
 
@@ -111,10 +111,10 @@ class FitFolder:
 
     def answer(self, key: str) -> list[Any] | None:
         """The leaves of a result, None where there is none that can be read back."""
-        found = self._memory.get(key)
+        found = self.memory.get(key)
         if found is not None:
             return copy_state(found)  # type: ignore[no-any-return]
-        for file in reversed(self._files):
+        for file in reversed(self.files):
             if key in file:
                 try:
                     return file.read(key)
@@ -126,77 +126,77 @@ class FitFolder:
     def keep(self, key: str, leaves: Sequence[Any], every: float) -> bool:
         """Write a result; where that fails, it stays in main memory. Return whether it is written."""
         with lock_of(self):
-            self._memory[key] = copy_state(list(leaves))
+            self.memory[key] = copy_state(list(leaves))
             try:
-                writer = self._writer or self._new_writer()
-                for waiting in list(self._memory):
-                    writer.append(waiting, self._memory[waiting])
-                    del self._memory[waiting]
-                if monotonic() - self._synced >= every:
+                writer = self.writer or self.new_writer()
+                for waiting in list(self.memory):
+                    writer.append(waiting, self.memory[waiting])
+                    del self.memory[waiting]
+                if monotonic() - self.synced >= every:
                     writer.sync()
-                    self._synced = monotonic()
+                    self.synced = monotonic()
             except OSError as error:
                 warn(
                     f"Fit: cannot write a result into {self.path}: {error.strerror or error}. It stays in memory until the next write; "
                     "free space on the disk"
                 )
-            return key not in self._memory
+            return key not in self.memory
 
     def making(self, key: str) -> AbstractContextManager[Any]:
         """The lock for evaluations at one point: the other threads wait for it, and find the result."""
         with lock_of(self):
-            return self._making.setdefault(key, RLock())
+            return self.under_way.setdefault(key, RLock())
 
     # --- evaluations that were interrupted ----------------------------------------------------------------------------
 
     def evaluation(self, key: str) -> Path:
         """The folder of an evaluation that begins, or goes on; it is the youngest from now on."""
         with lock_of(self):
-            self._number += 1
-            known = self._left.pop(key, None)
-            fork = "" if self._process == os.getpid() else f"-{os.getpid()}"  # the process before may be at work in the known one
-            path = self.path / f"{self._number:012d}-{key}{fork}.evaluation"
+            self.number += 1
+            known = self.left.pop(key, None)
+            fork = "" if self.process == os.getpid() else f"-{os.getpid()}"  # the process before may be at work in the known one
+            path = self.path / f"{self.number:012d}-{key}{fork}.evaluation"
             if known is not None and not fork:
                 with suppress(FileNotFoundError):
                     os.rename(known, path)
-            self._left[key] = path
+            self.left[key] = path
             return path
 
     def remove_evaluation(self, key: str) -> None:
         with lock_of(self):
-            path = self._left.pop(key, None)
+            path = self.left.pop(key, None)
         if path is not None:
             remove_tree(path)
 
     def prune(self, keep: int, under_way: Container[str]) -> None:
         """Remove the oldest of the evaluations that were interrupted."""
-        if len(self._left) > keep and self._process == os.getpid():
+        if len(self.left) > keep and self.process == os.getpid():
             with lock_of(self):
-                left = [key for key in self._left if key not in under_way]
-                doomed = [self._left.pop(key) for key in left[: max(len(left) - keep, 0)]]
+                left = [key for key in self.left if key not in under_way]
+                doomed = [self.left.pop(key) for key in left[: max(len(left) - keep, 0)]]
             for path in doomed:
                 remove_tree(path)
 
     # --- the folder itself --------------------------------------------------------------------------------------------
 
-    def _open(self) -> None:
-        self._survey()
+    def open(self) -> None:
+        self.survey()
         try:
-            self._lock.acquire()
+            self.lock_file.acquire()
         except BlockingIOError:
             raise BlockingIOError(
                 errno.EAGAIN,
-                f"Fit: process {self._lock.owner()} uses this folder; wait until it ends, or use another folder. To evaluate in parallel, "
-                "use threads or forks of one process",
+                f"Fit: process {self.lock_file.owner()} uses this folder; wait until it ends, or use another folder. To evaluate in "
+                "parallel, use threads or forks of one process",
                 str(self.path),
             ) from None
         try:
-            self._take_over(self._survey())
+            self.take_over(self.survey())
         except BaseException:
             self.close()
             raise
 
-    def _survey(self) -> set[str]:
+    def survey(self) -> set[str]:
         """The names of the files; an error if there are others, or if one is no ordinary file."""
         ours, others = survey(self.path, FILES, INTERRUPTED, "Fit", "a fit")
         if others := [name for name in others if name != TEMPORARY]:
@@ -205,7 +205,7 @@ class FitFolder:
             )
         return ours
 
-    def _take_over(self, names: set[str]) -> None:
+    def take_over(self, names: set[str]) -> None:
         """Read what an earlier process has left, and remove what it was about to."""
         (self.path / TEMPORARY).unlink(missing_ok=True)
         data = b""
@@ -221,44 +221,44 @@ class FitFolder:
         for name in sorted(names):
             if RESULTS.fullmatch(name):
                 file = ResultFile(self.path / name)
-                self._files.append(file)
+                self.files.append(file)
                 if name == "results.log":
-                    self._writer = file
+                    self.writer = file
                 if file.damaged:
                     warn(f"Fit: {file.path} is damaged; the results that it has lost are computed again")
-        known = any(map(len, self._files))
+        known = any(map(len, self.files))
         if content is None and MANIFEST in names and not known and not is_ours:
             raise FileExistsError(f"Fit: {self.path / MANIFEST} was not made here; {ANEW}")
         if content is None and (MANIFEST in names or known):
             how = "damaged" if MANIFEST in names else "lost"
             warn(f"Fit: {self.path / MANIFEST} is {how} and is rewritten; its results serve the same functions only")
-        self._content = content or {"token": None, "numpy": np.__version__, "functions": {}}
+        self.content = content or {"token": None, "numpy": np.__version__, "functions": {}}
         for name in sorted(names):
             if match := INTERRUPTED.fullmatch(name):
-                if match[4] == "removed" or any(match[2] in file for file in self._files):
+                if match[4] == "removed" or any(match[2] in file for file in self.files):
                     remove_tree(self.path / name)
                     continue
-                self._number = max(self._number, int(match[1]))
-                before = self._left.pop(match[2], None)
-                self._left[match[2]] = self.path / name
+                self.number = max(self.number, int(match[1]))
+                before = self.left.pop(match[2], None)
+                self.left[match[2]] = self.path / name
                 if before is not None:
                     remove_tree(before)
 
-    def _write_manifest(self) -> None:
-        if self._process == os.getpid():
-            write_manifest(self.path / MANIFEST, {"format": FORMAT} | self._content, sync=True)
+    def write_manifest(self) -> None:
+        if self.process == os.getpid():
+            write_manifest(self.path / MANIFEST, {"format": FORMAT} | self.content, sync=True)
 
-    def _new_writer(self) -> ResultFile:
-        fork = self._process != os.getpid()
+    def new_writer(self) -> ResultFile:
+        fork = self.process != os.getpid()
         name = f"results-{os.getpid()}-{token_hex(4)}.log" if fork else "results.log"
-        self._writer = ResultFile(self.path / name)
-        self._files.append(self._writer)
-        return self._writer
+        self.writer = ResultFile(self.path / name)
+        self.files.append(self.writer)
+        return self.writer
 
     def close(self) -> None:
-        for file in self._files:
+        for file in self.files:
             file.close()
-        self._lock.release()
+        self.lock_file.release()
 
 
 @atexit.register
@@ -270,7 +270,7 @@ def give_free() -> None:
 def forked() -> None:
     """Have all folders go on in a fork: without the locks of other threads, and into files of its own."""
     for folder in OPEN.values():
-        folder._making, folder._writer = WeakValueDictionary(), None
+        folder.under_way, folder.writer = WeakValueDictionary(), None
 
 
 in_child(forked)

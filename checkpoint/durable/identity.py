@@ -78,15 +78,15 @@ class Reads:
 
     def __init__(self, what: str = "") -> None:
         self.parts: dict[str, str] = {}
-        self._what, self._all = what, bool(what)
-        self._is_part = False  # of an object, of which all is to be looked into or nothing
-        self._seen: dict[int, Any] = {}  # with the objects, so that no other takes the place of one
-        self._left: deque[tuple[str, Any]] = deque()  # in the order in which it was found, so that names stay short
-        self._names: set[str] = set()  # that some code mentions
-        self._waiting: dict[str, list[tuple[str, Any]]] = {}  # attributes that no code has named yet
-        self._of_modules: dict[str, list[tuple[str, Any]]] = {}  # the same of modules, which no code asks for any
-        self._globals: Any = None  # of the function
-        self._classes: set[type] = set()  # of instances
+        self.what, self.all = what, bool(what)
+        self.is_part = False  # of an object, of which all is to be looked into or nothing
+        self.seen: dict[int, Any] = {}  # with the objects, so that no other takes the place of one
+        self.left: deque[tuple[str, Any]] = deque()  # in the order in which it was found, so that names stay short
+        self.names: set[str] = set()  # that some code mentions
+        self.waiting: dict[str, list[tuple[str, Any]]] = {}  # attributes that no code has named yet
+        self.of_modules: dict[str, list[tuple[str, Any]]] = {}  # the same of modules, which no code asks for any
+        self.space: Any = None  # of the function
+        self.classes: set[type] = set()  # of instances
 
     def root(self, function: Callable[..., Any]) -> None:
         """Look at the function itself."""
@@ -95,7 +95,7 @@ class Reads:
             seen.add(id(function))
             wrappers.append(function)
             function = function.__wrapped__
-        self._globals = getattr(function, "__globals__", None)
+        self.space = getattr(function, "__globals__", None)
         self.look("", function)
         for wrapper in wrappers:
             self.look(VERB, wrapper)
@@ -103,11 +103,11 @@ class Reads:
 
     def finish(self) -> None:
         """Look at all that has been found."""
-        while self._left:
-            self._look(*self._left.popleft())
+        while self.left:
+            self.look_into(*self.left.popleft())
 
     def look(self, name: str, value: Any) -> None:
-        self._left.append((name, value))
+        self.left.append((name, value))
 
     def add(self, name: str, pieces: Iterable[Any]) -> None:
         found = hashed(pieces)
@@ -116,43 +116,43 @@ class Reads:
     def mention(self, names: Iterable[str]) -> None:
         """Look at the attributes of these names, of all objects, now and later."""
         for name in names:
-            if name not in self._names:
-                self._names.add(name)
-                self._left += [*self._waiting.pop(name, ()), *self._of_modules.pop(name, ())]
-                if name in DYNAMIC and not self._all:
-                    self._all = True
-                    for waiting in self._waiting.values():
-                        self._left += waiting
-                    self._waiting.clear()
+            if name not in self.names:
+                self.names.add(name)
+                self.left += [*self.waiting.pop(name, ()), *self.of_modules.pop(name, ())]
+                if name in DYNAMIC and not self.all:
+                    self.all = True
+                    for waiting in self.waiting.values():
+                        self.left += waiting
+                    self.waiting.clear()
 
     def attributes(self, name: str, members: dict[Any, Any], always: bool = False) -> None:
         """Have those attributes looked at that some code mentions, or all, where code may ask for any."""
         for key, value in list(members.items()):
-            self.attribute(key, value, f"{name}.{key}" if name else str(key), always or self._all, self._waiting)
+            self.attribute(key, value, f"{name}.{key}" if name else str(key), always or self.all, self.waiting)
 
     def attribute(self, key: Any, value: Any, part: str, now: bool, waiting: dict[str, list[tuple[str, Any]]]) -> None:
         """Have an attribute looked at, now or when some code mentions it."""
-        if now or key in self._names:
+        if now or key in self.names:
             self.look(part, value)
         elif type(key) is str:
             waiting.setdefault(key, []).append((part, value))
 
-    def _look(self, name: str, value: Any) -> None:
+    def look_into(self, name: str, value: Any) -> None:
         kind = type(value)
         if kind in ATOMS or issubclass(kind, np.generic):
             self.add(name, atom(value))
             return
         if kind is np.ndarray and not value.dtype.hasobject:
-            self.add(name, array(value, bool(self._what)))
+            self.add(name, array(value, bool(self.what)))
             return
-        if kind in CONTAINERS and (kind is not dict or len(value) > ONE_BY_ONE or self._what) and plain(value):
+        if kind in CONTAINERS and (kind is not dict or len(value) > ONE_BY_ONE or self.what) and plain(value):
             self.add(name, [kind.__name__.encode(), marshal.dumps(value, 2)])
             return
-        if id(value) in self._seen:
+        if id(value) in self.seen:
             self.add(name, [b"seen"])
             return
-        self._seen[id(value)] = value
-        if len(self._seen) > MOST_VALUES:
+        self.seen[id(value)] = value
+        if len(self.seen) > MOST_VALUES:
             self.add("the rest", [kind.__qualname__.encode()])
         elif kind is FunctionType:
             self.function(name, value)
@@ -214,7 +214,7 @@ class Reads:
     def globals(self, function: FunctionType, names: Iterable[str]) -> None:
         """The global values that code names, and the modules that it imports."""
         space = function.__globals__
-        prefix = "" if space is self._globals or self._globals is None else f"{function.__module__}."
+        prefix = "" if space is self.space or self.space is None else f"{function.__module__}."
         for key in names:
             if key in space:
                 self.look(prefix + key, space[key])
@@ -246,8 +246,8 @@ class Reads:
                     self.attributes(name, {key: part}, always=special and type(part) is FunctionType)
 
     def class_of(self, name: str, kind: type) -> None:
-        if kind not in self._classes and not installed(kind):
-            self._classes.add(kind)
+        if kind not in self.classes and not installed(kind):
+            self.classes.add(kind)
             self.class_parts(name, kind, of_instance=True)
 
     def module(self, name: str, module: ModuleType) -> None:
@@ -255,7 +255,7 @@ class Reads:
         self.add(name, [module.__name__.encode()])
         if not installed(module) and module.__name__.partition(".")[0] not in OWN_PACKAGES:
             for key, value in list(vars(module).items()):
-                self.attribute(key, value, f"{module.__name__}.{key}", False, self._of_modules)
+                self.attribute(key, value, f"{module.__name__}.{key}", False, self.of_modules)
 
     # --- data ---------------------------------------------------------------------------------------------------------
 
@@ -288,10 +288,10 @@ class Reads:
             found = None if said is None else self.whole(said)
             if found is not None:
                 self.add(name, [found.encode()])
-            elif self._is_part:
+            elif self.is_part:
                 raise Unseen
-            elif self._what and name.startswith("[") and "." not in name:  # not of an object, nor read by a function
-                raise TypeError(f"{self._what} has a leaf of type {kind.__name__}, whose data cannot be compared")
+            elif self.what and name.startswith("[") and "." not in name:  # not of an object, nor read by a function
+                raise TypeError(f"{self.what} has a leaf of type {kind.__name__}, whose data cannot be compared")
             return
         self.class_of(name, kind)
         members = getattr_static(value, "__dict__") or {}
@@ -305,21 +305,21 @@ class Reads:
     def whole(self, value: Any, shared: bool = True) -> str | None:
         """A digest of all that a value consists of; None where something in it cannot be looked into."""
         inner = Reads()
-        inner._all = inner._is_part = True
-        inner._globals, before = self._globals, len(self._seen)
+        inner.all = inner.is_part = True
+        inner.space, before = self.space, len(self.seen)
         if shared:
-            inner._seen = self._seen
+            inner.seen = self.seen
         inner.look("", value)
         try:
             inner.finish()
         except Unseen:
-            while shared and len(self._seen) > before:
-                self._seen.popitem()
+            while shared and len(self.seen) > before:
+                self.seen.popitem()
             return None
-        self.mention(inner._names)
-        for key, places in inner._of_modules.items():
+        self.mention(inner.names)
+        for key, places in inner.of_modules.items():
             for part, item in places:
-                self.attribute(key, item, part, False, self._of_modules)
+                self.attribute(key, item, part, False, self.of_modules)
         return whole(inner.parts)
 
 

@@ -39,29 +39,29 @@ class LeafCodec:
     `trees` contain every kind of leaf, in the same order in every process."""
 
     def __init__(self, *trees: Any) -> None:
-        self._structures = [structure_of(0.0)]
+        self.structures = [structure_of(0.0)]
         leaves: list[Any] = optree.tree_leaves(trees, none_is_leaf=True)  # type: ignore[arg-type]
         for leaf in leaves:
-            if (structure := structure_of(leaf)) not in self._structures:
-                self._structures.append(structure)
+            if (structure := structure_of(leaf)) not in self.structures:
+                self.structures.append(structure)
 
     def encode(self, leaves: list[Any]) -> list[Any]:
         """The leaves in parts, and before them which structure each has."""
         parts, numbers = [], []
         for leaf in leaves:
             of_leaf, structure = optree.tree_flatten(leaf, none_is_leaf=True, namespace=NAMESPACE)
-            if structure not in self._structures:
+            if structure not in self.structures:
                 raise TypeError(
                     f"resume: cannot store a leaf of type {type(leaf).__name__}: none is in the state, the token or the cotangent of x_N. "
                     "Put what it depends on into the state, or drop resume=True"
                 )
-            numbers.append(self._structures.index(structure))
+            numbers.append(self.structures.index(structure))
             parts += of_leaf
         return [np.array(numbers, np.uint8), *parts]
 
     def decode(self, parts: list[Any]) -> list[Any]:
         numbers, rest = parts[0].tolist(), iter(parts[1:])
-        structures = [self._structures[number] for number in numbers]
+        structures = [self.structures[number] for number in numbers]
         return [structure.unflatten(list(islice(rest, structure.num_leaves))) for structure in structures]
 
 
@@ -126,107 +126,107 @@ class DurableJournal:
         until: Callable[..., Any] | None = None,
         restorers: RowRestorers = MappingProxyType({}),
     ) -> None:
-        self._session = session
-        self._initial, self._step, self._schedule, self._restorers = state, step, schedule, restorers
+        self.session = session
+        self.initial, self.step, self.schedule, self.restorers = state, step, schedule, restorers
         parts = token if isinstance(token, Named) else named("token", token)
-        self._token = dict(parts)
-        given = {"step": step} | self._token | named("state", state)
-        self._call = {name: described(value, f"resume: {name}") for name, value in given.items()}
+        self.token = dict(parts)
+        given = {"step": step} | self.token | named("state", state)
+        self.call = {name: described(value, f"resume: {name}") for name, value in given.items()}
         if until is not None:
-            self._call["until"] = function_digest(until)
-        self._call["schedule"] = text_of(schedule)
-        self._structure = structure_of(state)
-        self._kinds = LeafCodec(state, self._token)
-        self._now = Point("first")  # what a point made now says
-        self._cotangent: Any = None
-        self._marks: list[Mark] = []  # of the process before, while they are of use
-        self._found: Point | None = None  # of the process before
-        self._rows: dict[str, dict[int, list[Any]]] = {}  # of its steps, by sweeps, not yet decoded
-        self._parts: list[Any] = []  # of its cotangent
-        self._working: list[Any] = []  # its working state, if it had one
-        self._rest: Remaining | None = None  # what was left to do
-        self._compared: dict[int, str] | None = None  # digests of the rows of steps made again
-        self._digest_due = 0.0
-        self._ends: list[Any] | None = None  # leaves of x_{N-1}, from which there is x_N, while they are not yet written
+            self.call["until"] = function_digest(until)
+        self.call["schedule"] = text_of(schedule)
+        self.structure = structure_of(state)
+        self.kinds = LeafCodec(state, self.token)
+        self.now = Point("first")  # what a point made now says
+        self.cotangent: Any = None
+        self.marks: list[Mark] = []  # of the process before, while they are of use
+        self.found: Point | None = None  # of the process before
+        self.rows: dict[str, dict[int, list[Any]]] = {}  # of its steps, by sweeps, not yet decoded
+        self.parts: list[Any] = []  # of its cotangent
+        self.working: list[Any] = []  # its working state, if it had one
+        self.rest: Remaining | None = None  # what was left to do
+        self.compared: dict[int, str] | None = None  # digests of the rows of steps made again
+        self.digest_due = 0.0
+        self.ends: list[Any] | None = None  # leaves of x_{N-1}, from which there is x_N, while they are not yet written
         self.made = 0
 
     # ------------------------------------------------------------------------------------------------ the first sweep
 
     def begin(self, steps: int | None) -> tuple[Any, list[Any], int] | None:
         """Look for an earlier first sweep; if it is complete, return x_N, [x_{N-1}] unless that is saved, and N."""
-        self._steps, self._now, self._compared, self._cotangent = steps, Point("first", steps=steps), None, None
-        self._marks = self._session.begin(self._call | {"steps": steps})
-        taken = [sweep for sweep, take in self._restorers.items() if take is not None and self._marks]
-        self._rows = {sweep: self._session.log(sweep).read() for sweep in taken}
-        self._find()
-        found = self._found
+        self.steps, self.now, self.compared, self.cotangent = steps, Point("first", steps=steps), None, None
+        self.marks = self.session.begin(self.call | {"steps": steps})
+        taken = [sweep for sweep, take in self.restorers.items() if take is not None and self.marks]
+        self.rows = {sweep: self.session.log(sweep).read() for sweep in taken}
+        self.find()
+        found = self.found
         if found is None:
-            remove_files(mark.path for mark in self._marks)
-            self._marks = []
+            remove_files(mark.path for mark in self.marks)
+            self.marks = []
             return None
-        self._compared, self._now.first = {}, found.first
-        self._take_over(found)
+        self.compared, self.now.first = {}, found.first
+        self.take_over(found)
         if found.first:
-            self._same(found.first, self._again(0, self._initial), "step 0", "x_1")
+            self.same(found.first, self.again(0, self.initial), "step 0", "x_1")
         if found.sweep == "first":
             return None
-        count, self._now.first_actions = found.steps or 0, found.first_actions
-        final, last = self._final(count)
-        self._enter("first", range(count))
-        self._last = last
-        return final, [] if count - 1 in self._saved else [last], count
+        count, self.now.first_actions = found.steps or 0, found.first_actions
+        final, last = self.final(count)
+        self.enter("first", range(count))
+        self.last = last
+        return final, [] if count - 1 in self.saved else [last], count
 
-    def _find(self) -> None:
+    def find(self) -> None:
         """The newest point that can be read back, with all the rows that it counts on."""
-        self._found = None
-        for mark in [mark for mark in self._marks if mark.kind == "point"][::-1]:
+        self.found = None
+        for mark in [mark for mark in self.marks if mark.kind == "point"][::-1]:
             try:
-                text, *leaves = self._session.read(mark)
+                text, *leaves = self.session.read(mark)
                 point = Point(**json.loads(text))
-                for sweep, rows in self._rows.items():
+                for sweep, rows in self.rows.items():
                     if not rows.keys() >= set(point.done(sweep)):
-                        raise DamagedState(f"Disk: {self._session.log(sweep).path} has lost rows")
+                        raise DamagedState(f"Disk: {self.session.log(sweep).path} has lost rows")
             except DamagedState as error:
                 warn(f"{error}; the sweep goes on from an earlier point, or begins again")
                 continue
-            n = self._structure.num_leaves
+            n = self.structure.num_leaves
             count = 0 if point.position is None else n if point.sweep == "reverse" else len(leaves)
-            self._working = [self._structure.unflatten(leaves[i : i + n]) for i in range(0, count, max(n, 1))]
+            self.working = [self.structure.unflatten(leaves[i : i + n]) for i in range(0, count, max(n, 1))]
             if point.position is not None and not n:
-                self._working = [self._initial] * 2
-            self._found, self._parts = point, leaves[count:]
+                self.working = [self.initial] * 2
+            self.found, self.parts = point, leaves[count:]
             return
 
-    def _take_over(self, found: Point) -> None:
+    def take_over(self, found: Point) -> None:
         """Find what is saved at a point, and what is left to do."""
-        cursor, actions = Cursor(self._steps), self._schedule.forward(self._steps)
+        cursor, actions = Cursor(self.steps), self.schedule.forward(self.steps)
         cursor.run(islice(actions, found.point if found.sweep == "first" else found.first_actions))
         if found.sweep == "reverse":
-            self._saved, steps = sorted(cursor.saved), found.steps or 0
+            self.saved, steps = sorted(cursor.saved), found.steps or 0
             cursor.end_forward(steps)
-            actions = self._schedule.reverse(steps, self._saved)
+            actions = self.schedule.reverse(steps, self.saved)
             cursor.run(islice(actions, found.point))
             if cursor.next != found.left:
-                raise DamagedState(f"Disk: {self._session.path}: a point contradicts the schedule; {ANEW}")
+                raise DamagedState(f"Disk: {self.session.path}: a point contradicts the schedule; {ANEW}")
         begun, saved, position = found.point, sorted(cursor.saved), cursor.working
         if found.position is not None:
             if position is not None and found.position < position:
                 actions, begun = chain([Advance(found.position, position)], actions), begun - 1
             position = found.position
-        for error in self._session.adopt(saved, self._initial, self._marks):
+        for error in self.session.adopt(saved, self.initial, self.marks):
             warn(f"{error}; what was in it is computed again")
-        self._rest = Remaining(self._numbered(actions, begun), saved, position, found.left)
+        self.rest = Remaining(self.numbered(actions, begun), saved, position, found.left)
 
     def forward(self) -> tuple[Iterator[Action], int | None, list[Any]]:
         """Skip the completed part of the first sweep: return the actions left, the working index (None: none done) and its state.
         Where the length is unknown, the state before the working one follows it if the driver had a copy."""
-        found, rest = self._found, self._rest
-        self._found = self._rest = None
+        found, rest = self.found, self.rest
+        self.found = self.rest = None
         if found is None or rest is None or found.position is None:
-            self._enter("first", range(0))
-            return self._numbered(self._schedule.forward(self._steps), 0), None, []
-        self._enter("first", range(found.position))
-        working, self._working = self._working, []
+            self.enter("first", range(0))
+            return self.numbered(self.schedule.forward(self.steps), 0), None, []
+        self.enter("first", range(found.position))
+        working, self.working = self.working, []
         return rest.actions, found.position, working
 
     def watching(self, step: Callable[[int, Any], Any]) -> Callable[[int, Any], Any]:
@@ -235,35 +235,35 @@ class DurableJournal:
         def watched(k: int, x: Any) -> Any:
             y = step(k, x)
             if not k:
-                self._now.first = digest(y, "resume: a state")
+                self.now.first = digest(y, "resume: a state")
             return y
 
         return watched
 
     def end_forward(self, final: Any, last: list[Any], steps: int) -> None:
         """Store the end of the first sweep: x_N, and [x_{N-1}] unless that is saved."""
-        session, now = self._session, self._now
-        self._saved, now.sweep, now.first_actions, session.point = session.indices(), "reverse", session.point, 0
+        session, now = self.session, self.now
+        self.saved, now.sweep, now.first_actions, session.point = session.indices(), "reverse", session.point, 0
         now.left = now.steps = steps
         before = last[0] if last else session.peek(steps - 1) if steps else final
-        self._ends = self._leaves(max(steps - 1, 0), copy_state(before))
-        if nbytes(self._ends) > GATHERED_BYTES:
-            self._note_ends()
+        self.ends = self.leaves(max(steps - 1, 0), copy_state(before))
+        if nbytes(self.ends) > GATHERED_BYTES:
+            self.note_ends()
         if steps and monotonic() >= session.due:
-            self._commit()
+            self.commit()
 
     # ---------------------------------------------------------------------------------------------- the reverse sweep
 
     def reverse(self, steps: int, seed: Any, token: Any, pull: Callable[[int, Any, Any], Any]) -> tuple[Remaining, Any, list[Any]]:
         """Skip the completed part of the reverse sweep: return what remains, the cotangent, and the working state, in a list.
         There is none in it if the actions begin with a load or x_{N-1}. ValueError if the seed, or the pull (by `token`), has changed."""
-        session, now, found, rest = self._session, self._now, self._found, self._rest
-        self._found = self._rest = None
+        session, now, found, rest = self.session, self.now, self.found, self.rest
+        self.found = self.rest = None
         now.seed, now.pulled, now.state = digest((seed, token), "resume: the cotangent"), "", ""
-        self._kinds = LeafCodec(self._initial, self._token, seed)
-        self._container = optree.tree_structure(seed, none_is_leaf=True)
+        self.kinds = LeafCodec(self.initial, self.token, seed)
+        self.container = optree.tree_structure(seed, none_is_leaf=True)
         now.left = now.steps = steps
-        working, self._working = self._working[-1:], []
+        working, self.working = self.working[-1:], []
         if found is not None and rest is not None:
             if found.seed and found.seed != now.seed:
                 raise ValueError(
@@ -271,24 +271,24 @@ class DurableJournal:
                 )
             if found.left < steps:
                 if found.left:
-                    found_x = self._advanced(found.left - 1, found.left, working[0] if working else None, found.position)
-                    self._same(found.state, found_x, f"step {found.left - 1}", f"x_{found.left}")
-                self._same_first_pull(found, steps, seed, pull)
-            self._enter("reverse", range(found.left, steps))
+                    found_x = self.advanced(found.left - 1, found.left, working[0] if working else None, found.position)
+                    self.same(found.state, found_x, f"step {found.left - 1}", f"x_{found.left}")
+                self.same_first_pull(found, steps, seed, pull)
+            self.enter("reverse", range(found.left, steps))
             if found.left < steps:
                 now.pulled, now.state, now.left = found.pulled, found.state, found.left
-                seed = self._container.unflatten(self._kinds.decode(self._parts))
-            self._last, self._cotangent, self._marks = None, seed, []
+                seed = self.container.unflatten(self.kinds.decode(self.parts))
+            self.last, self.cotangent, self.marks = None, seed, []
             return rest, seed, working
-        self._enter("reverse", range(0))
-        self._marks, session.point = [], 0
-        self._cotangent = seed
-        actions = self._numbered(self._schedule.reverse(steps, self._saved), 0)
+        self.enter("reverse", range(0))
+        self.marks, session.point = [], 0
+        self.cotangent = seed
+        actions = self.numbered(self.schedule.reverse(steps, self.saved), 0)
         return Remaining(actions, session.indices(), steps - 1, steps), seed, []
 
     def noting(self, pull: Callable[[int, Any, Any], Any]) -> Callable[[int, Any, Any], Any]:
         """The same pull; now and then there is a durable point behind it."""
-        session, now, resumed = self._session, self._now, self._now.pulled or self._now.first
+        session, now, resumed = self.session, self.now, self.now.pulled or self.now.first
 
         def explained(k: int, x: Any, g: Any) -> Any:
             try:
@@ -301,21 +301,21 @@ class DurableJournal:
 
         def noted(k: int, x: Any, g: Any) -> Any:
             started = monotonic()
-            now.state, self._cotangent = "", None
-            if started < session.due and started < self._digest_due and k and now.pulled:  # as nearly always: no point can follow
+            now.state, self.cotangent = "", None
+            if started < session.due and started < self.digest_due and k and now.pulled:  # as nearly always: no point can follow
                 g = made(k, x, g)
                 now.left = k
                 return g
-            if started >= self._digest_due or (started >= session.due and session.ready()):
+            if started >= self.digest_due or (started >= session.due and session.ready()):
                 now.state = digest(x, "resume: a state")
-                self._digest_due = started + ((monotonic() - started) / COMPARISON_SHARE if session.every else 0.0)
+                self.digest_due = started + ((monotonic() - started) / COMPARISON_SHARE if session.every else 0.0)
             g = made(k, x, g)
-            self._cotangent, now.left = g, k
+            self.cotangent, now.left = g, k
             if not now.pulled:
-                self._check_container(g)
+                self.check_container(g)
                 now.pulled = digest(g, "resume: a cotangent")
             if (not k and session.answers()) or monotonic() >= session.due:
-                self._commit()
+                self.commit()
             return g
 
         return noted
@@ -323,119 +323,119 @@ class DurableJournal:
     def at(self, position: int, *working: Any) -> None:
         """Make a durable point between two steps, if possible.
         `working`: x_position, and, while the length is unknown, the driver's copy of the state before it."""
-        self._commit(position, *working)
+        self.commit(position, *working)
 
-    def _commit(self, position: int | None = None, *working: Any) -> None:
+    def commit(self, position: int | None = None, *working: Any) -> None:
         """Make a durable point, unless the last one is still being written, or the last pull has no digest."""
-        session, now = self._session, self._now
+        session, now = self.session, self.now
         begun = now.sweep == "reverse" and now.left < (now.steps or 0)
         if (begun and now.left and not now.state) or not session.ready():
             return
-        leaves = [leaf for x in working for leaf in self._leaves(position or 0, copy_state(x))]
+        leaves = [leaf for x in working for leaf in self.leaves(position or 0, copy_state(x))]
         if now.sweep == "reverse":
-            self._note_ends()
+            self.note_ends()
         now.point, now.position = session.point, position
         if begun:
-            self._check_container(self._cotangent)
-            leaves += self._kinds.encode(optree.tree_leaves(copy_state(self._cotangent), none_is_leaf=True))  # type: ignore[arg-type]
+            self.check_container(self.cotangent)
+            leaves += self.kinds.encode(optree.tree_leaves(copy_state(self.cotangent), none_is_leaf=True))  # type: ignore[arg-type]
         session.commit(now.left if now.sweep == "reverse" else position or 0, [json.dumps(vars(now)), *leaves])
 
-    def _check_container(self, g: Any) -> None:
+    def check_container(self, g: Any) -> None:
         structure = optree.tree_structure(g, none_is_leaf=True)
-        if structure != self._container:
+        if structure != self.container:
             raise TypeError(
-                f"resume: the pull of step {self._now.left} returned a cotangent of structure {structure}, the seed has {self._container}; "
+                f"resume: the pull of step {self.now.left} returned a cotangent of structure {structure}, the seed has {self.container}; "
                 "all cotangents must have one structure"
             )
 
-    def _leaves(self, index: int, x: Any) -> list[Any]:
+    def leaves(self, index: int, x: Any) -> list[Any]:
         leaves, structure = optree.tree_flatten(x, none_is_leaf=True, namespace=NAMESPACE)
-        if structure != self._structure:
-            self._session.refuse(index, structure, self._structure)
+        if structure != self.structure:
+            self.session.refuse(index, structure, self.structure)
         return leaves
 
     def add_row(self, k: int, leaves: list[Any]) -> None:
         """Store what step k returns besides its state or cotangent (leaves are copied): one row for every step, or for none."""
-        if self._compared is not None:
-            self._compared[k] = digest(leaves, "resume: a row")
+        if self.compared is not None:
+            self.compared[k] = digest(leaves, "resume: a row")
         else:
-            self._session.log(self._now.sweep).append(k, self._kinds.encode(leaves))
+            self.session.log(self.now.sweep).append(k, self.kinds.encode(leaves))
 
     # ------------------------------------------------------------------------------------------------- what is there
 
-    def _final(self, steps: int) -> tuple[Any, Any]:
+    def final(self, steps: int) -> tuple[Any, Any]:
         """x_N and x_{N-1}."""
-        for mark in [mark for mark in self._marks if mark.kind == "final"]:
+        for mark in [mark for mark in self.marks if mark.kind == "final"]:
             try:
-                last = self._structure.unflatten(self._session.read(mark))
-                return self._again(steps - 1, last) if steps else last, last
+                last = self.structure.unflatten(self.session.read(mark))
+                return self.again(steps - 1, last) if steps else last, last
             except DamagedState as error:
                 warn(f"{error}; x_{steps} is computed again")
-        if not any(mark.kind == "final" for mark in self._marks):
-            warn(f"Disk: {self._session.path} has lost its file of x_{steps} (*.final), which is computed again")
-        last = self._advanced(steps - 1, steps - 1)
-        self._now.steps = steps
-        self._ends = self._leaves(steps - 1, copy_state(last))
-        return self._again(steps - 1, last), last
+        if not any(mark.kind == "final" for mark in self.marks):
+            warn(f"Disk: {self.session.path} has lost its file of x_{steps} (*.final), which is computed again")
+        last = self.advanced(steps - 1, steps - 1)
+        self.now.steps = steps
+        self.ends = self.leaves(steps - 1, copy_state(last))
+        return self.again(steps - 1, last), last
 
-    def _note_ends(self) -> None:
-        if self._ends is not None:
-            self._session.note(self._now.steps or 0, self._ends)
-            self._ends = None
+    def note_ends(self) -> None:
+        if self.ends is not None:
+            self.session.note(self.now.steps or 0, self.ends)
+            self.ends = None
 
-    def _enter(self, sweep: str, done: range) -> None:
+    def enter(self, sweep: str, done: range) -> None:
         """Hand over the rows of the steps that are done."""
-        self._now.sweep, compared, self._compared = sweep, self._compared or {}, None
-        take, kept = self._restorers.get(sweep), self._rows.pop(sweep, {})
+        self.now.sweep, compared, self.compared = sweep, self.compared or {}, None
+        take, kept = self.restorers.get(sweep), self.rows.pop(sweep, {})
         if take is None:
             return
         if not done:
-            self._session.log(sweep).clear()
-        rows = {k: self._kinds.decode(kept[k]) for k in done}
+            self.session.log(sweep).clear()
+        rows = {k: self.kinds.decode(kept[k]) for k in done}
         for k in rows.keys() & compared.keys():
-            self._same(digest(rows[k], "resume: a row"), compared[k], f"step {k}", "row, of outs or gradients by inputs,")
+            self.same(digest(rows[k], "resume: a row"), compared[k], f"step {k}", "row, of outs or gradients by inputs,")
         take(rows)
 
     # ------------------------------------------------------------------------------------------------ making again
 
-    def _same_first_pull(self, found: Point, steps: int, seed: Any, pull: Callable[[int, Any, Any], Any]) -> None:
-        self._compared = {}
-        copy = self._session.copy
-        g = pull(steps - 1, canonical(copy(self._last)), copy(seed))
-        self._same(found.pulled, g, f"the pull of step {steps - 1}", "cotangent")
+    def same_first_pull(self, found: Point, steps: int, seed: Any, pull: Callable[[int, Any, Any], Any]) -> None:
+        self.compared = {}
+        copy = self.session.copy
+        g = pull(steps - 1, canonical(copy(self.last)), copy(seed))
+        self.same(found.pulled, g, f"the pull of step {steps - 1}", "cotangent")
 
-    def _same(self, noted: str, found: Any, what: str, result: str) -> None:
+    def same(self, noted: str, found: Any, what: str, result: str) -> None:
         if noted != (found if isinstance(found, str) else digest(found, "resume: a result")):
             raise ValueError(
-                f"Disk: {self._session.path} belongs to another call: running {what} again gave another {result}. Likely causes: a changed "
+                f"Disk: {self.session.path} belongs to another call: running {what} again gave another {result}. Likely causes: a changed "
                 f"closure, global, helper function or attribute, or random numbers. Repeat the same call, or {ANEW}"
             )
 
-    def _again(self, k: int, x: Any) -> Any:
+    def again(self, k: int, x: Any) -> Any:
         self.made += 1
-        return canonical(self._step(k, canonical(self._session.copy(x))))
+        return canonical(self.step(k, canonical(self.session.copy(x))))
 
-    def _advanced(self, index: int, stop: int, working: Any = None, position: int | None = None) -> Any:
+    def advanced(self, index: int, stop: int, working: Any = None, position: int | None = None) -> Any:
         """x_stop, from the newest state up to x_index that can be read back; the working state x_position may be one."""
-        start, x = 0, self._initial
+        start, x = 0, self.initial
         if position is not None and position <= index:
             start, x = position, working
-        for earlier in reversed(self._session.indices()):
+        for earlier in reversed(self.session.indices()):
             if start < earlier <= index:
                 try:
-                    start, x = earlier, self._session.peek(earlier)
+                    start, x = earlier, self.session.peek(earlier)
                     break
                 except DamagedState as error:
                     if not error.told:
                         warn(f"{error}; x_{index} is computed from an earlier one")
         for k in range(start, stop):
-            x = self._again(k, x)
+            x = self.again(k, x)
         return x
 
-    def _numbered(self, actions: Iterator[Action], start: int) -> Iterator[Action]:
+    def numbered(self, actions: Iterator[Action], start: int) -> Iterator[Action]:
         """The actions; the session counts those that have begun."""
-        self._session.point = start
-        return (action for self._session.point, action in enumerate(actions, start + 1))
+        self.session.point = start
+        return (action for self.session.point, action in enumerate(actions, start + 1))
 
 
 class DurableSession(DurableStates):

@@ -27,32 +27,32 @@ class Log:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._end, self._unsynced = 0, False
-        self._file = appended(path)
+        self.end, self.unsynced = 0, False
+        self.file = appended(path)
 
-    def _write(self, blocks: Iterable[Any]) -> None:
+    def write(self, blocks: Iterable[Any]) -> None:
         """Append records as a whole; OSError as the system gives it."""
         data = memoryview(b"".join(blocks))
-        self._file.seek(self._end)
+        self.file.seek(self.end)
         rest = data
         while rest:
-            rest = rest[self._file.write(rest) :]
-        self._end += len(data)
-        self._unsynced = True
+            rest = rest[self.file.write(rest) :]
+        self.end += len(data)
+        self.unsynced = True
 
-    def _cut(self) -> None:
-        if self._file.seek(0, os.SEEK_END) > self._end:
-            self._file.truncate(self._end)
+    def cut(self) -> None:
+        if self.file.seek(0, os.SEEK_END) > self.end:
+            self.file.truncate(self.end)
 
     def sync(self) -> None:
         """Return when the disk itself has what was written; for a thread beside the one that writes."""
-        if self._unsynced:
-            self._unsynced = False  # before: what is written meanwhile may be too late for this call
-            os.fsync(self._file.fileno())
+        if self.unsynced:
+            self.unsynced = False  # before: what is written meanwhile may be too late for this call
+            os.fsync(self.file.fileno())
 
     def close(self) -> None:
         """Close the file; may be called again."""
-        self._file.close()
+        self.file.close()
 
 
 class RowLog(Log):
@@ -60,64 +60,64 @@ class RowLog(Log):
 
     def __init__(self, path: Path, label: str = "") -> None:
         super().__init__(path)
-        self._label, self._waiting = label, list[bytes]()
-        self._pattern = Pattern(())  # of the rows that are being gathered
-        self._indices, self._rows = array("q"), bytearray()
-        self._end = self._file.seek(0, os.SEEK_END)
+        self.label, self.waiting = label, list[bytes]()
+        self.pattern = Pattern(())  # of the rows that are being gathered
+        self.indices, self.packed = array("q"), bytearray()
+        self.end = self.file.seek(0, os.SEEK_END)
 
     def append(self, index: int, leaves: Sequence[Any]) -> None:
         """Copy a row; `flush` writes it. TypeError for a leaf that cannot be written."""
         key: tuple[Kind, ...] = check_leaves(leaves)
-        if key != self._pattern.key:
-            self._seal()
-            self._pattern = Pattern(key)
-        at = len(self._rows)
-        self._rows += bytes(self._pattern.size)
-        self._pattern.pack(leaves, self._rows, at)
-        self._indices.append(index)
-        if len(self._rows) > GATHERED_BYTES:
+        if key != self.pattern.key:
+            self.seal()
+            self.pattern = Pattern(key)
+        at = len(self.packed)
+        self.packed += bytes(self.pattern.size)
+        self.pattern.pack(leaves, self.packed, at)
+        self.indices.append(index)
+        if len(self.packed) > GATHERED_BYTES:
             self.flush()
 
-    def _seal(self) -> None:
+    def seal(self) -> None:
         """End the group of rows of one kind."""
-        if self._indices:
-            self._waiting += map(bytes, encode_rows(self._pattern, self._indices, self._rows, self._label))
-        self._indices, self._rows = array("q"), bytearray()
+        if self.indices:
+            self.waiting += map(bytes, encode_rows(self.pattern, self.indices, self.packed, self.label))
+        self.indices, self.packed = array("q"), bytearray()
 
     def flush(self) -> None:
         """Hand the rows to the system, so that they outlive the process; OSError names the file and their size."""
-        self._seal()
-        size = sum(map(len, self._waiting))
+        self.seal()
+        size = sum(map(len, self.waiting))
         try:
-            self._write(self._waiting)
+            self.write(self.waiting)
         except OSError as error:
             reason = f"Disk: cannot append {format_bytes(size)} of rows: {error.strerror or error}"
             raise OSError(error.errno, reason, str(self.path)) from error
         finally:
-            self._waiting.clear()
+            self.waiting.clear()
 
     def read(self) -> dict[int, list[Any]]:
         """Return the leaves by index (the last row of an index counts), and cut off what follows the last whole record."""
         rows: dict[int, list[Any]] = {}
-        self._end = self._file.seek(0)
-        file = io.BufferedReader(self._file)
+        self.end = self.file.seek(0)
+        file = io.BufferedReader(self.file)
         with suppress(ValueError):  # the end, or no whole record
             while True:
-                rows |= next_rows(file, self._label)
-                self._end = file.tell()
+                rows |= next_rows(file, self.label)
+                self.end = file.tell()
         file.detach()
-        self._cut()
+        self.cut()
         return rows
 
     def clear(self) -> None:
         """Forget the rows of an earlier process."""
-        self._end = 0
-        self._cut()
+        self.end = 0
+        self.cut()
 
     def close(self) -> None:
         """Flush as far as that is possible, and close the file; may be called again."""
         with suppress(OSError):
-            if not self._file.closed:
+            if not self.file.closed:
                 self.flush()
         super().close()
 
@@ -129,26 +129,26 @@ class ResultFile(Log):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.damaged = False
-        self._places: dict[str, int] = {}
-        self._process, self.lock = os.getpid(), None
-        self._find()
+        self.places: dict[str, int] = {}
+        self.process, self.lock = os.getpid(), None
+        self.find()
 
     def append(self, key: str, leaves: Sequence[Any]) -> None:
         """Append the leaves of a result; OSError as the system gives it."""
         with lock_of(self):
-            place = self._end
-            self._write(encode_leaves(0, leaves, key))
-            self._places[key] = place
+            place = self.end
+            self.write(encode_leaves(0, leaves, key))
+            self.places[key] = place
 
     def read(self, key: str) -> list[Any]:
         """Return the leaves of a result, or raise DamagedState."""
         try:
             with lock_of(self):
-                if self._process != os.getpid():  # a fork, which moves the place in the file of the process that writes
-                    self._file, self._process = opened(self.path), os.getpid()
-                file = io.BufferedReader(self._file)
+                if self.process != os.getpid():  # a fork, which moves the place in the file of the process that writes
+                    self.file, self.process = opened(self.path), os.getpid()
+                file = io.BufferedReader(self.file)
                 try:
-                    file.seek(self._places[key])
+                    file.seek(self.places[key])
                     (leaves,) = next_rows(file, key).values()
                     return leaves
                 finally:
@@ -159,26 +159,26 @@ class ResultFile(Log):
             raise unreadable("a result", self.path, error, "Fit") from error
 
     def forget(self, key: str) -> None:
-        self._places.pop(key, None)
+        self.places.pop(key, None)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._places
+        return key in self.places
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self.places)
 
-    def _find(self) -> None:
+    def find(self) -> None:
         """Find the results, and cut off what is behind the last one."""
-        size = self._file.seek(0, os.SEEK_END)
-        self._file.seek(0)
-        file = io.BufferedReader(self._file)
+        size = self.file.seek(0, os.SEEK_END)
+        self.file.seek(0)
+        file = io.BufferedReader(self.file)
         at, beginning = 0, file.read(len(MAGIC))
         while at < size:
             file.seek(at)
             try:
                 header = next_header(file)
             except ValueError:
-                with mmap(self._file.fileno(), 0, access=ACCESS_READ) as content:
+                with mmap(self.file.fileno(), 0, access=ACCESS_READ) as content:
                     at = content.find(MAGIC, at + 1)
                 if at < 0:
                     break
@@ -186,12 +186,12 @@ class ResultFile(Log):
             end = file.tell() + header.bytes
             if end > size:
                 break
-            self.damaged |= at > self._end
-            self._places[header.label] = at
-            at = self._end = end
+            self.damaged |= at > self.end
+            self.places[header.label] = at
+            at = self.end = end
         file.detach()
-        if not self._places and not MAGIC.startswith(beginning):
-            self._file.close()
+        if not self.places and not MAGIC.startswith(beginning):
+            self.file.close()
             raise of_others("Fit: this file was not made here; give another folder, or move it", self.path)
         with suppress(OSError):
-            self._cut()
+            self.cut()

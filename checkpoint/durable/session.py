@@ -172,20 +172,20 @@ class DurableFolder(Folder):
     def _same(self, there: dict[str, Any], here: dict[str, Any]) -> None:
         differing = [name for name in {**there, **here} if there.get(name) != here.get(name)]
         if differing:
-            names = ", ".join(f"{name} ({_short(there.get(name))} there, {_short(here.get(name))} here)" for name in differing)
+            names = ", ".join(f"{name} ({short(there.get(name))} there, {short(here.get(name))} here)" for name in differing)
             raise ValueError(f"Disk: {self.path} belongs to another call; it differs in: {names}. Repeat the same call, or {ANEW}")
 
 
 def write_manifest(path: Path, content: Mapping[str, Any], sync: bool = False) -> None:
     """Write what says whose a folder is: a JSON mapping, whose first entry is ``"format"``, with its checksum."""
-    write_file(path, [json.dumps({**content, "crc32": _sum(content)}).encode()], "the manifest", sync)
+    write_file(path, [json.dumps({**content, "crc32": sum_of(content)}).encode()], "the manifest", sync)
 
 
 def checked(data: bytes, form: str) -> dict[str, Any] | None:
     """What the bytes of a manifest say; None if it has been altered, is of another format, or was not made here."""
     try:
         content = json.loads(data)
-        if content.pop("crc32") == _sum(content) and content["format"] == form:
+        if content.pop("crc32") == sum_of(content) and content["format"] == form:
             return dict(content)
     except Exception:  # whatever altered bytes lead to
         pass
@@ -236,11 +236,11 @@ def listed(names: list[str], most: int = 3) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _sum(content: Mapping[str, Any]) -> int:
+def sum_of(content: Mapping[str, Any]) -> int:
     return crc32(json.dumps(content, sort_keys=True).encode())
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
     text = str(value)
     return text if len(text) <= 80 else f"{text[:80]}..."
 

@@ -289,7 +289,7 @@ def compared(steps: int, state_bytes: Any, schedules: Iterable[Schedule] | None,
         chosen = plan(steps, size, memory).schedule
         if chosen not in schedules:
             schedules.append(chosen)
-    rows = tuple(_row(schedule, steps, size) for schedule in schedules)
+    rows = tuple(row_of(schedule, steps, size) for schedule in schedules)
     return with_costs(Tradeoff(steps, size, rows, memory, schedules=tuple(schedules)))
 
 
@@ -323,7 +323,7 @@ def several(schedules: Iterable[Schedule], where: str) -> list[Schedule]:
     return given
 
 
-def _row(schedule: Schedule, steps: int, size: int) -> Row:
+def row_of(schedule: Schedule, steps: int, size: int) -> Row:
     counts = simulate(schedule, steps)
     on_disk = len(schedule.on_disk(steps))
     in_memory = counts.peak_states - on_disk

@@ -109,27 +109,27 @@ def draw(schedule: Schedule, steps: int) -> Drawing:
                 path.add(2 * k + 1)
             case None | Reverse():
                 label, here = ("first sweep", steps - 1) if action is None else (f"reverse {action.index}", action.index)
-                rows.append(_row(label, here, cursor, path, loaded))
+                rows.append(row_of(label, here, cursor, path, loaded))
                 path, loaded = set(), None
     title = f"{schedule}, {steps} steps: {cursor.advances} advances, at most {cursor.peak} states saved"
     legend = LEGEND + RECORDED if schedule.records else LEGEND
-    drawing = Drawing("\n".join([title, legend, "", *_scale(steps), *rows]))
+    drawing = Drawing("\n".join([title, legend, "", *scale(steps), *rows]))
     drawing.schedule, drawing.steps = schedule, steps
     return drawing
 
 
-def _label(text: str) -> str:
+def label_of(text: str) -> str:
     return f"{text:<13}"
 
 
-def _scale(steps: int) -> list[str]:
+def scale(steps: int) -> list[str]:
     """Indices of the states, digits below one another."""
     width = len(str(steps - 1))
     digits = [f"{k:>{width}}" for k in range(steps)]
-    return [_label("") + " ".join(digit[row] for digit in digits) for row in range(width)]
+    return [label_of("") + " ".join(digit[row] for digit in digits) for row in range(width)]
 
 
-def _row(label: str, here: int, cursor: Cursor, path: set[int], loaded: int | None) -> str:
+def row_of(label: str, here: int, cursor: Cursor, path: set[int], loaded: int | None) -> str:
     """Return the row of what was done up to the working state x_here."""
     cells = [" "] * (2 * (cursor.steps or 0))
     for column in path:
@@ -141,7 +141,7 @@ def _row(label: str, here: int, cursor: Cursor, path: set[int], loaded: int | No
         cells[2 * k] = "R"
     if loaded is not None and path:
         cells[2 * loaded] = "+"
-    return (_label(label) + "".join(cells)).rstrip()
+    return (label_of(label) + "".join(cells)).rstrip()
 
 
 # --- with matplotlib -------------------------------------------------------------------------------------------------------------
@@ -174,35 +174,35 @@ class History:
         self.intervals: list[tuple[int, int, int]] = []  # index, begin and end of what was saved
         #: start and end, in time and index, of what the working state goes through, by what it is for
         self.lines: dict[str, list[tuple[tuple[int, int], tuple[int, int]]]] = {name: [] for name in LINES}
-        self._since: dict[tuple[type[Action], int], int] = {}
+        self.since: dict[tuple[type[Action], int], int] = {}
         for action in executed(schedule, Cursor(steps)):
             match action:
                 case None:
                     self.first_end = self.now
                 case Save(k):
-                    self._begin(Save, k)
+                    self.begin(Save, k)
                 case Drop(k):
-                    self._end(Save, k)
+                    self.end(Save, k)
                 case Record(k) | Advance(k):
                     if type(action) is Record:
-                        self._begin(Record, k)
+                        self.begin(Record, k)
                     stop = action.stop if type(action) is Advance else k + 1
-                    self._move("first sweep" if k >= furthest else "advanced again", k, stop, stop - k)
+                    self.move("first sweep" if k >= furthest else "advanced again", k, stop, stop - k)
                     furthest = max(furthest, stop)
                 case Reverse(k):
-                    recorded = (Record, k) in self._since
+                    recorded = (Record, k) in self.since
                     if recorded:
-                        self._end(Record, k)
-                    self._move("reversed", k + 1, k, not recorded)
+                        self.end(Record, k)
+                    self.move("reversed", k + 1, k, not recorded)
 
-    def _begin(self, kind: type[Action], index: int) -> None:
-        self._since[kind, index] = self.now
+    def begin(self, kind: type[Action], index: int) -> None:
+        self.since[kind, index] = self.now
         self.saves.append((self.now, index))
 
-    def _end(self, kind: type[Action], index: int) -> None:
-        self.intervals.append((index, self._since.pop((kind, index)), self.now))
+    def end(self, kind: type[Action], index: int) -> None:
+        self.intervals.append((index, self.since.pop((kind, index)), self.now))
 
-    def _move(self, name: str, start: int, stop: int, evaluations: int) -> None:
+    def move(self, name: str, start: int, stop: int, evaluations: int) -> None:
         begin, self.now = self.now, self.now + evaluations
         self.lines[name].append(((begin, start), (self.now, stop)))
 
@@ -213,7 +213,7 @@ class History:
 
 def check_picture(path: str | PathLike[str]) -> None:
     """Raise now what would fail when a picture is written to `path`: no matplotlib, an unknown ending, a missing folder."""
-    figure, _ = _figure("a plot", (1, 1))
+    figure, _ = figure_of("a plot", (1, 1))
     path, formats = Path(path), figure.canvas.get_supported_filetypes()
     if path.suffix[1:].lower() not in formats:
         known = ", ".join(f".{ending}" for ending in sorted(formats))
@@ -259,7 +259,7 @@ def plot_schedule(schedule: Schedule, steps: int, path: str | PathLike[str] | No
     if steps > PLOTTED_STEPS:
         raise ValueError(f"plot_schedule: steps must be at most {PLOTTED_STEPS} to be seen, got {steps}")
     counts = simulate(schedule, steps)
-    axes = _figure("plot_schedule", (6.4, 4.0))[1]
+    axes = figure_of("plot_schedule", (6.4, 4.0))[1]
     from matplotlib.collections import LineCollection
 
     history = History(schedule, steps)
@@ -280,28 +280,28 @@ def plot_schedule(schedule: Schedule, steps: int, path: str | PathLike[str] | No
     axes.set(xlabel="time, in evaluations of the step", ylabel="index of the state")
     axes.set_title(f"{schedule}, {steps} steps\n{counts.advances} advances, at most {counts.peak_states} states saved", fontsize=9)
     axes.xaxis.get_major_locator().set_params(integer=True)
-    _legend(axes, 3 if label != "saved" else 5)
-    return _saved(axes, path)
+    add_legend(axes, 3 if label != "saved" else 5)
+    return saved_to(axes, path)
 
 
 def plot_tradeoff(table: Any, path: str | PathLike[str] | None = None) -> Any:
     """Draw memory against work on logarithmic axes and return the Axes: see `Tradeoff.plot`."""
     steps, size = table.steps, max(table.state_bytes, 1)
     measured = [row.measured for row in table.rows if row.measured is not None]
-    axes = _figure("Tradeoff.plot", (6.4, 3.8 + 0.16 * len(table.rows)))[1]
+    axes = figure_of("Tradeoff.plot", (6.4, 3.8 + 0.16 * len(table.rows)))[1]
     axes.set(xscale="log", yscale="log")
     families = dict.fromkeys(row.schedule.partition("(")[0] for row in table.rows)
-    bound = [(slots * size, _work(table, advances(steps, slots))) for slots in _slots(steps)]
+    bound = [(slots * size, work_of(table, advances(steps, slots))) for slots in slots_of(steps)]
     axes.fill_between(*zip(*bound, strict=True), 1, color="0.93", zorder=0)
     axes.plot(*zip(*bound, strict=True), color="0.78", lw=4, label="least possible with states in memory (binomial)", zorder=1)
     for family in families:
-        if points := _curve(family, steps):
-            curve = [(states * size, _work(table, again)) for states, again in points]
+        if points := curve_of(family, steps):
+            curve = [(states * size, work_of(table, again)) for states, again in points]
             drawn = "steps-post" if family == "Periodic" else "default"
             axes.plot(*zip(*curve, strict=True), color=STYLES[family][0], lw=1, alpha=0.7, zorder=2, drawstyle=drawn)
     placed: list[tuple[float, float]] = []
     for number, row in enumerate(table.rows):
-        _point(axes, row, number, placed)
+        add_point(axes, row, number, placed)
     if table.memory is not None:
         axes.axvline(table.memory, color="black", lw=1, ls="--", zorder=1, label=f"budget: {format_bytes(table.memory)}")
     if measured:
@@ -309,15 +309,15 @@ def plot_tradeoff(table: Any, path: str | PathLike[str] | None = None) -> Any:
     works = [row.work for row in (*table.rows, *measured)]
     furthest = max(size * steps, *(result.peak_bytes for result in measured), 0)
     axes.set(xlim=(0.8 * size, 1.5 * furthest), ylim=(min(1.6, 0.8 * min(works)), max(10, 1.6 * max(works))))
-    _ticks(axes, size)
+    ticks(axes, size)
     axes.set(xlabel="memory for saved states", ylabel="work or time, in simulations" if measured else "work, in simulations")
     axes.set_title(f"{steps:,} steps, a state of {format_bytes(table.state_bytes)}", fontsize=9)
     axes.grid(which="major", color="0.9", lw=0.6)
-    _legend(axes, 1)
-    return _saved(axes, path)
+    add_legend(axes, 1)
+    return saved_to(axes, path)
 
 
-def _point(axes: Any, row: Any, number: int, placed: list[tuple[float, float]]) -> None:
+def add_point(axes: Any, row: Any, number: int, placed: list[tuple[float, float]]) -> None:
     """Draw the point of a row, and of what was measured, with the letter that it has in the legend."""
     family, letter = row.schedule.partition("(")[0], chr(ord("a") + number % 26)
     (colour, marker), size = STYLES.get(family, ("0.4", "o")), 12 if family == "CTZ" else 7
@@ -335,35 +335,35 @@ def _point(axes: Any, row: Any, number: int, placed: list[tuple[float, float]]) 
         axes.annotate(letter, at, (5, 5), textcoords="offset points", fontsize=9, color=colour, zorder=6)
 
 
-def _curve(family: str, steps: int) -> list[tuple[int, int]]:
+def curve_of(family: str, steps: int) -> list[tuple[int, int]]:
     """(states, advances) of a family of schedules over its slots, where it has any."""
     if family == "Periodic":
-        return sorted((Periodic(every=every).limit(steps), _twice(steps, every)) for every in _slots(steps) if every**2 <= steps)
+        return sorted((Periodic(every=every).limit(steps), twice(steps, every)) for every in slots_of(steps) if every**2 <= steps)
     if family == "Revolve":
-        return [(slots, advances(steps, slots)) for slots in _slots(steps)]
+        return [(slots, advances(steps, slots)) for slots in slots_of(steps)]
     if family == "Online":
-        slots = [slots for slots in _slots(steps) if 2 < slots <= max(steps // 10, 4)]
+        slots = [slots for slots in slots_of(steps) if 2 < slots <= max(steps // 10, 4)]
         apart = -(-len(slots) // min(max(COUNTED_STEPS // steps, 2), 24)) or 1
         return [(count, simulate(Online(count), steps).advances) for count in slots[::apart]]
     return []
 
 
-def _twice(steps: int, every: int) -> int:
+def twice(steps: int, every: int) -> int:
     """Advances of Periodic(every), as its docstring says."""
     segments = -(-steps // every)
     return 2 * steps - (steps - (segments - 1) * every) - segments
 
 
-def _slots(steps: int) -> list[int]:
+def slots_of(steps: int) -> list[int]:
     """Numbers from 1 to N, evenly spaced on a logarithmic axis."""
     return sorted({round(steps ** (i / 300)) for i in range(301)})
 
 
-def _work(table: Any, again: int) -> float:
+def work_of(table: Any, again: int) -> float:
     return float(again + 1) / table.steps + table.pull_cost
 
 
-def _figure(where: str, size: tuple[float, float]) -> tuple[Any, Any]:
+def figure_of(where: str, size: tuple[float, float]) -> tuple[Any, Any]:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -377,7 +377,7 @@ def _figure(where: str, size: tuple[float, float]) -> tuple[Any, Any]:
     return figure, axes
 
 
-def _ticks(axes: Any, size: int) -> None:
+def ticks(axes: Any, size: int) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     tick: Callable[..., str] = lambda value, position: format_bytes(round(value))
@@ -391,12 +391,12 @@ def _ticks(axes: Any, size: int) -> None:
     above.xaxis.set_major_formatter(FuncFormatter(lambda value, position: f"{value:,.0f}"))
 
 
-def _legend(axes: Any, columns: int) -> None:
+def add_legend(axes: Any, columns: int) -> None:
     """Put the legend below the axes, where it hides nothing."""
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncol=columns, fontsize=8, frameon=False, numpoints=1)
 
 
-def _saved(axes: Any, path: str | PathLike[str] | None) -> Any:
+def saved_to(axes: Any, path: str | PathLike[str] | None) -> Any:
     if path is not None:
         axes.figure.savefig(path, dpi=200)
     return axes

@@ -108,7 +108,7 @@ def profile(
     table = compared(steps, nbytes(state), schedules, memory, "profile")
     if pull is None:
         chain(step, state, *params, steps=1)  # compiles
-    run = partial(chain, step, state, *params) if pull is None else partial(_run, step, state)
+    run = partial(chain, step, state, *params) if pull is None else partial(run_once, step, state)
     started = perf_counter()
     run(steps=steps)
     simulation = perf_counter() - started
@@ -118,10 +118,10 @@ def profile(
             options: dict[str, Any] = {"steps": steps, "schedule": schedule, "storage": storage}
             if pull is None:
                 stats = Stats()
-                return stats, _timed(lambda: _pullback(step, state, params, stats=stats, **options), lambda pullback: pullback(1.0))
+                return stats, timed(lambda: pullback_of(step, state, params, stats=stats, **options), lambda pullback: pullback(1.0))
             with Sweep(step, state, record=record, **options) as sweep:
                 seeded = lambda final: sweep.backward(pull, seed(final) if callable(seed) else seed)
-                return sweep.stats, _timed(sweep.forward, seeded)
+                return sweep.stats, timed(sweep.forward, seeded)
 
         if isinstance(step, Jit):
             swept()  # compiles
@@ -134,7 +134,7 @@ def profile(
     return measured_costs(replace(table, rows=tuple(rows), simulation_seconds=simulation))
 
 
-def _pullback(step: Callable[..., Any], state: Any, params: tuple[Any, ...], **options: Any) -> Callable[[float], Any]:
+def pullback_of(step: Callable[..., Any], state: Any, params: tuple[Any, ...], **options: Any) -> Callable[[float], Any]:
     """Make the first sweep of a chain; return its pullback to all numbers."""
     flat: Any = optree.tree_flatten((state, params), none_is_leaf=True)  # type: ignore[arg-type]
     leaves, structure = flat
@@ -151,14 +151,14 @@ def _pullback(step: Callable[..., Any], state: Any, params: tuple[Any, ...], **o
     return vjp(total, *(leaves[i] for i in places))[1]
 
 
-def _run(step: Step, state: Any, steps: int) -> None:
+def run_once(step: Step, state: Any, steps: int) -> None:
     """Run a chain without saving."""
     x = copy_state(state)
     for k in range(steps):
         x = step(k, canonical(x))
 
 
-def _timed(first: Callable[[], Any], reverse: Callable[[Any], object]) -> tuple[float, float]:
+def timed(first: Callable[[], Any], reverse: Callable[[Any], object]) -> tuple[float, float]:
     """Seconds of the two sweeps; the second one is given what the first one returns."""
     started = perf_counter()
     made = first()

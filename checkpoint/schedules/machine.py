@@ -153,7 +153,7 @@ def simulate(schedule: Schedule, steps: int, *, known: bool = True) -> Counts:
 def executed(schedule: Schedule, cursor: Cursor, *, known: bool = True) -> Iterator[Action | None]:
     """Execute both sweeps of a schedule: yield each action when the cursor has executed it, and None between the sweeps."""
     steps = cursor.steps or 0
-    yield from cursor.executed(schedule.forward(steps) if known else _until_end(cursor, schedule.forward(None), steps))
+    yield from cursor.executed(schedule.forward(steps) if known else until_end(cursor, schedule.forward(None), steps))
     if cursor.working != (steps - 1 if steps else None):
         raise ScheduleError(f"{schedule}: the first sweep of {steps} steps ends at x_{cursor.working}")
     cursor.end_forward(steps)
@@ -162,7 +162,7 @@ def executed(schedule: Schedule, cursor: Cursor, *, known: bool = True) -> Itera
     cursor.check_end()
 
 
-def _until_end(cursor: Cursor, actions: Iterator[Action], steps: int) -> Iterator[Action]:
+def until_end(cursor: Cursor, actions: Iterator[Action], steps: int) -> Iterator[Action]:
     """An endless first sweep, cut where the chain turns out to end; the step to x_N is the driver's."""
     for action in actions if steps else ():
         if type(action) is Advance:

@@ -58,10 +58,10 @@ class Mixed(Schedule):
         self._check("slots", 1, "give the number of states and records that fit")
 
     def forward(self, steps: int | None) -> Iterator[Action]:
-        return _descend(self._table(self._steps(steps)), self.slots, 0, steps or 0, [])
+        return descend(self._table(self._steps(steps)), self.slots, 0, steps or 0, [])
 
     def reverse(self, steps: int, saved: Sequence[int]) -> Iterator[Action]:
-        return _reverse(self._table(self._steps(steps)), self.slots, steps, list(saved))
+        return reverse_part(self._table(self._steps(steps)), self.slots, steps, list(saved))
 
     def limit(self, steps: int) -> int:
         """`slots`, or fewer for a short chain; see `Schedule.limit`."""
@@ -70,11 +70,11 @@ class Mixed(Schedule):
     def _table(self, steps: int) -> np.ndarray:
         if steps > TABLE_STEPS:
             raise ValueError(f"Mixed: steps must be at most {TABLE_STEPS}, because all shorter chains are looked at, got {steps}")
-        return _choices(steps, min(self.slots, max(steps - 1, 1)))
+        return choices_of(steps, min(self.slots, max(steps - 1, 1)))
 
 
 @kept_within(HELD_BYTES)
-def _choices(steps: int, slots: int) -> np.ndarray:
+def choices_of(steps: int, slots: int) -> np.ndarray:
     """What to do first with n steps left and s slots: `RECORD`, or save and advance so many steps."""
     totals = np.zeros(steps + 1, np.int64)
     choices = np.zeros((slots + 1, steps + 1), np.int16)
@@ -90,7 +90,7 @@ def _choices(steps: int, slots: int) -> np.ndarray:
     return choices
 
 
-def _descend(table: np.ndarray, slots: int, at: int, stop: int, units: list[tuple[type[Action], int]]) -> Iterator[Action]:
+def descend(table: np.ndarray, slots: int, at: int, stop: int, units: list[tuple[type[Action], int]]) -> Iterator[Action]:
     """From the working state x_at to x_{stop - 1}, filling slots on the way; `units` is the stack of what they hold."""
     while at < stop - 1:
         reused = units[-1:] == [(Save, at)]
@@ -107,9 +107,9 @@ def _descend(table: np.ndarray, slots: int, at: int, stop: int, units: list[tupl
         at += choice
 
 
-def _reverse(table: np.ndarray, slots: int, steps: int, saved: list[int]) -> Iterator[Action]:
+def reverse_part(table: np.ndarray, slots: int, steps: int, saved: list[int]) -> Iterator[Action]:
     units: list[tuple[type[Action], int]] = []
-    for _ in _descend(table, slots, 0, steps, units):  # what the first sweep left
+    for _ in descend(table, slots, 0, steps, units):  # what the first sweep left
         pass
     if saved != [k for kind, k in units if kind is Save]:
         raise ValueError(f"Mixed: saved must be what forward left saved, got {saved}")
@@ -123,5 +123,5 @@ def _reverse(table: np.ndarray, slots: int, steps: int, saved: list[int]) -> Ite
                 if at == k or table[min(slots - len(units) + 1, len(table) - 1), k + 1 - at] == RECORD:
                     yield Drop(at)
                     units.pop()
-                yield from _descend(table, slots, at, k + 1, units)
+                yield from descend(table, slots, at, k + 1, units)
         yield Reverse(k)

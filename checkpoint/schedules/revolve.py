@@ -102,7 +102,7 @@ def as_costs(costs: Sequence[float]) -> tuple[float, ...]:
 def cheapest_split(costs: tuple[float, ...], slots: int) -> Split:
     """Return the split of a gap that is reversed at the least cost (Walther 1999, thesis, TU Dresden), in O(slots * N^2).
     With c(i, j) for steps i ... j-1: t(i, j, s) = min over i < m < j of c(i, m) + t(m, j, s-1) + t(i, m, s); m is monotone in i and j."""
-    table = _table(costs, slots).splits
+    table = table_of_costs(costs, slots).splits
 
     def split(steps: int, slots: int, base: int) -> int:
         if slots == 1 or steps == 2:
@@ -113,7 +113,7 @@ def cheapest_split(costs: tuple[float, ...], slots: int) -> Split:
 
 
 @kept_within(HELD_BYTES)
-def _table(costs: tuple[float, ...], slots: int) -> Table:
+def table_of_costs(costs: tuple[float, ...], slots: int) -> Table:
     """Each array below belongs to one length n; its entry i is about steps i ... i+n-1."""
     steps = len(costs)
     upto = np.array([0.0, *accumulate(costs)])

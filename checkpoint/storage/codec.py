@@ -47,7 +47,7 @@ def check_leaves(leaves: Sequence[Any]) -> tuple[Kind, ...]:
     raise TypeError(f"Disk: a state has {what}, which is not written to disk; use {ALLOWED}, or Memory()")
 
 
-def _described(given: Kind) -> list[Any]:
+def described(given: Kind) -> list[Any]:
     kind, dtype, value = given
     if dtype is None:
         return ["constant", value.hex() if kind is bytes else f"{value:x}" if kind is int else value, kind.__name__]
@@ -56,7 +56,7 @@ def _described(given: Kind) -> list[Any]:
     return ["array" if kind is np.ndarray else "scalar", repr(np.lib.format.dtype_to_descr(dtype)), list(value)]
 
 
-def _understood(text: list[Any]) -> Kind:
+def understood(text: list[Any]) -> Kind:
     match text:
         case [str(name)] if name in NAMES:
             return NUMBERS[NAMES[name]]
@@ -78,7 +78,7 @@ def _understood(text: list[Any]) -> Kind:
 # ----------------------------------------------------------------------------------------------------------- records
 
 
-def _read_row(pattern: Pattern, file: BinaryIO, check: int) -> tuple[list[Any], int]:
+def read_row(pattern: Pattern, file: BinaryIO, check: int) -> tuple[list[Any], int]:
     """Read leaves from a file, arrays straight into their memory, and the checksum of their parts."""
     leaves: list[Any] = []
     for kind, dtype, shape in pattern.key:
@@ -86,7 +86,7 @@ def _read_row(pattern: Pattern, file: BinaryIO, check: int) -> tuple[list[Any], 
             leaves.append(shape)
             continue
         array = np.empty(shape, dtype)
-        check = check_of(_filled(file, raw(array)), check)
+        check = check_of(filled(file, raw(array)), check)
         leaves.append(array if kind is np.ndarray else scalar(kind, array))
     return leaves, check
 
@@ -104,32 +104,32 @@ class Header(NamedTuple):
 def encode_rows(pattern: Pattern, indices: Sequence[int], rows: bytes | bytearray | memoryview, label: str = "") -> list[Any]:
     """The bytes of a record of packed rows, one behind the other."""
     data = memoryview(rows)
-    return _encode(pattern, indices, pattern.parts(data) if len(indices) == 1 else [data], label)
+    return encode(pattern, indices, pattern.parts(data) if len(indices) == 1 else [data], label)
 
 
 def encode_leaves(index: int, leaves: Sequence[Any], label: str = "") -> list[Any]:
     """The bytes of a record of leaves with an index, in blocks that may show their memory; errors as `check_leaves`."""
     pattern = Pattern(check_leaves(leaves))
-    return _encode(pattern, [index], pattern.blocks(leaves), label)
+    return encode(pattern, [index], pattern.blocks(leaves), label)
 
 
-def _encode(pattern: Pattern, indices: Sequence[int], blocks: Sequence[memoryview], label: str) -> list[Any]:
+def encode(pattern: Pattern, indices: Sequence[int], blocks: Sequence[memoryview], label: str) -> list[Any]:
     """The bytes of a record whose checksum goes through the data in these blocks: leaves of a single row, or rows as a whole."""
     blocks = [raw(np.array(indices, np.int64)), *blocks]
     check = 0
     for block in blocks:
         check = check_of(block, check)
-    content = Header(label, len(indices), list(map(_described, pattern.key)), sum(map(len, blocks)), check)
+    content = Header(label, len(indices), list(map(described, pattern.key)), sum(map(len, blocks)), check)
     header = json.dumps(content._asdict()).encode()
     return [PREFIX.pack(MAGIC, FORMAT, len(header), crc32(header)), header, *blocks]
 
 
 def next_header(file: BinaryIO) -> Header:
     """Read the header of a record from where a file is; a ValueError if it is not there."""
-    magic, number, length, check = PREFIX.unpack(_take(file, PREFIX.size))
+    magic, number, length, check = PREFIX.unpack(take(file, PREFIX.size))
     if (magic, number) != (MAGIC, FORMAT):
         raise ValueError("it is not the file of a state in this format")
-    header = _take(file, length)
+    header = take(file, length)
     if crc32(header) != check:
         raise ValueError("its header has been altered")
     try:
@@ -146,17 +146,17 @@ def next_rows(file: BinaryIO, label: str = "") -> dict[int, list[Any]]:
     header = next_header(file)
     if header.label != label:
         raise ValueError("it is of another run, or was another file")
-    pattern, count = Pattern(tuple(map(_understood, header.leaves))), header.rows
+    pattern, count = Pattern(tuple(map(understood, header.leaves))), header.rows
     if header.bytes != count * (8 + pattern.size):
         raise ValueError("its data are not those of its header")
-    _check_room(file, header.bytes)
+    check_room(file, header.bytes)
     indices = np.empty(count, np.int64)
-    check = check_of(_filled(file, raw(indices)))
+    check = check_of(filled(file, raw(indices)))
     if count == 1:
-        leaves, check = _read_row(pattern, file, check)
+        leaves, check = read_row(pattern, file, check)
         rows = [leaves]
     else:
-        data = _filled(file, raw(np.empty(count * pattern.size, np.uint8)))
+        data = filled(file, raw(np.empty(count * pattern.size, np.uint8)))
         check = check_of(data, check)
         rows = [pattern.unpack(data, i * pattern.size) for i in range(count)] if check == header.check else []
     if check != header.check:
@@ -174,22 +174,22 @@ def check_of(data: memoryview, before: int = 0) -> int:
     return crc32(data[whole:], before)
 
 
-def _left(file: BinaryIO) -> int:
+def bytes_left(file: BinaryIO) -> int:
     return os.fstat(file.fileno()).st_size - file.tell()
 
 
-def _check_room(file: BinaryIO, length: int) -> None:
+def check_room(file: BinaryIO, length: int) -> None:
     """Raise where so much is not left, before as much memory is asked for."""
-    if length > PART and length > _left(file):
+    if length > PART and length > bytes_left(file):
         raise ValueError("it is cut off")
 
 
-def _take(file: BinaryIO, length: int) -> bytes:
-    _check_room(file, length)
-    return bytes(_filled(file, memoryview(bytearray(length))))
+def take(file: BinaryIO, length: int) -> bytes:
+    check_room(file, length)
+    return bytes(filled(file, memoryview(bytearray(length))))
 
 
-def _filled(file: BinaryIO, memory: memoryview) -> memoryview:
+def filled(file: BinaryIO, memory: memoryview) -> memoryview:
     """Memory, filled from a file."""
     rest = memory
     while rest:
@@ -223,7 +223,7 @@ def read_records(path: Path, label: str, what: str) -> list[dict[int, list[Any]]
     try:
         with io.BufferedReader(opened(path)) as file:
             records = [next_rows(file, label)]
-            while _left(file):
+            while bytes_left(file):
                 if not file.peek().startswith(MAGIC):
                     raise ValueError("there is something behind its end")
                 records.append(next_rows(file, label))

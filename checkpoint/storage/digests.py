@@ -26,7 +26,7 @@ def checksum(state: Any) -> int:
     """Return the CRC-32 of a state: structure, types, shapes and every bit of the data, whatever the memory layout of its arrays.
     Raises TypeError for a leaf that is neither plain data nor can be made an array."""
     total = 0
-    for piece in _pieces(state, "check=True: a state"):
+    for piece in pieces_of(state, "check=True: a state"):
         total = crc32(piece, total)
     return total
 
@@ -34,7 +34,7 @@ def checksum(state: Any) -> int:
 def digest(value: Any, what: str) -> str:
     """Return 128 bits of BLAKE2b, in hexadecimal, of a value: the same in every process. Errors begin with `what`.
     A function counts by its compiled code and plain defaults, or else its name and methods, without what it closes over."""
-    return hashed(_pieces(value, what))
+    return hashed(pieces_of(value, what))
 
 
 def hashed(pieces: Iterable[Any]) -> str:
@@ -52,7 +52,7 @@ def described(value: Any, what: str) -> str:
     return text if 0 < len(text) <= 60 else digest(value, what)
 
 
-def _pieces(value: Any, what: str) -> Iterator[Any]:
+def pieces_of(value: Any, what: str) -> Iterator[Any]:
     """All there is to a value, as bytes."""
     leaves, structure = optree.tree_flatten(value, none_is_leaf=True, namespace=NAMESPACE)
     yield ADDRESS.sub("", str(structure)).encode()
@@ -61,7 +61,7 @@ def _pieces(value: Any, what: str) -> Iterator[Any]:
             yield f"{type(leaf).__name__} {leaf!r}".encode("utf-8", "surrogatepass")
             continue
         if callable(leaf):
-            yield from _function(leaf, what)
+            yield from function_of(leaf, what)
             continue
         try:
             data = np.asarray(leaf)
@@ -84,11 +84,11 @@ def summed(data: memoryview) -> Iterator[Any]:
         yield crc32(part).to_bytes(4) + adler32(part).to_bytes(4)
 
 
-def _function(function: Callable[..., Any], what: str) -> Iterator[Any]:
+def function_of(function: Callable[..., Any], what: str) -> Iterator[Any]:
     """What a function is: its compiled code and the numbers and texts among its defaults. An object or a class is its name and methods."""
     if isinstance(function, partial):
-        yield from _function(function.func, what)
-        yield from _pieces((function.args, function.keywords), what)
+        yield from function_of(function.func, what)
+        yield from pieces_of((function.args, function.keywords), what)
         return
     function = unwrap(function)
     parts: list[Any] = [function]

@@ -137,100 +137,100 @@ class Lock:
     """A file lock that ends with its process, however that ends, and that a forked process does not inherit."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: io.FileIO | None = None
+        self.path = path
+        self.file: io.FileIO | None = None
 
     def acquire(self) -> None:
         """Lock the file: BlockingIOError if another process has it; OSError if it cannot be opened, or was not made here (it is left)."""
         for _ in range(100):
-            if self._tried():
+            if self.tried():
                 return
             self.release()
-        raise BlockingIOError(errno.EAGAIN, "Disk: another sweep removes this folder again and again", str(self._path.parent))
+        raise BlockingIOError(errno.EAGAIN, "Disk: another sweep removes this folder again and again", str(self.path.parent))
 
     def release(self) -> None:
         """Unlock the file; may be called again."""
         with GUARD:
-            if self._file is not None:
-                LOCKED.discard(self._file)  # before: an interrupt may come behind either, and `held` tells by the other
-                self._file.close()
-                self._file = None
+            if self.file is not None:
+                LOCKED.discard(self.file)  # before: an interrupt may come behind either, and `held` tells by the other
+                self.file.close()
+                self.file = None
 
     def held(self) -> bool:
         """Return whether the file is locked by this object, in this process."""
-        return self._file is not None and not self._file.closed
+        return self.file is not None and not self.file.closed
 
     def found(self) -> bool:
-        return self._path.is_file()
+        return self.path.is_file()
 
     def owner(self) -> str:
         """The number of the process that has locked the file last."""
-        with opened(self._path) as file:
+        with opened(self.path) as file:
             return (file.read(40) or b"")[len(NAME) :].decode("ascii", "replace") or "unknown"
 
     def remove(self) -> None:
         if fcntl is not None:  # while it is locked: whoever has opened it meanwhile sees that it is gone
-            self._path.unlink(missing_ok=True)
+            self.path.unlink(missing_ok=True)
             self.release()
         else:  # an open file cannot be removed
             self.release()
-            self._path.unlink(missing_ok=True)
+            self.path.unlink(missing_ok=True)
 
-    def _tried(self) -> bool:
+    def tried(self) -> bool:
         """Return whether the file is locked; not if it was removed meanwhile."""
         try:
             with GUARD:
-                self._file = appended(self._path)
-                LOCKED.add(self._file)
-            self._file.seek(0)
-            known = self._file.read(40)
+                self.file = appended(self.path)
+                LOCKED.add(self.file)
+            self.file.seek(0)
+            known = self.file.read(40)
             if not NAME.startswith(known or b"") and not WORD.fullmatch(known or b""):
-                raise of_others("Disk: this file is not a lock made here; give another folder, or move the file", self._path)
-            self._locked(known)
-            if not is_at(self._file, self._path):
+                raise of_others("Disk: this file is not a lock made here; give another folder, or move the file", self.path)
+            self.locked(known)
+            if not is_at(self.file, self.path):
                 return False
-            self._write(NAME + str(os.getpid()).encode())
+            self.write(NAME + str(os.getpid()).encode())
             return True
         except BaseException:
             self.release()
             raise
 
-    def _locked(self, known: bytes) -> None:
-        assert self._file is not None
+    def locked(self, known: bytes) -> None:
+        assert self.file is not None
         for last in (False, True):
             try:
-                return _lock(self._file.fileno())
+                return lock_descriptor(self.file.fileno())
             except OSError as error:
                 if error.errno not in BUSY:
-                    raise OSError(error.errno, f"Disk: cannot lock the folder: {error.strerror}", str(self._path)) from error
+                    raise OSError(error.errno, f"Disk: cannot lock the folder: {error.strerror}", str(self.path)) from error
                 owner = known[len(NAME) :].decode() or "unknown"
                 if last or owner != str(os.getpid()):
                     raise BlockingIOError(
                         error.errno,
                         f"Disk: another sweep uses this folder, in process {owner}{' (this one)' if last else ''}; "
                         "give each chain its own folder",
-                        str(self._path.parent),
+                        str(self.path.parent),
                     ) from None
             gc.collect()  # a sweep of this process that is lost, in a circle of references, gives its folder free
 
-    def _write(self, word: bytes) -> None:
-        assert self._file is not None
+    def write(self, word: bytes) -> None:
+        assert self.file is not None
         try:
-            self._file.seek(0)
-            self._file.truncate()
-            self._file.write(word)
+            self.file.seek(0)
+            self.file.truncate()
+            self.file.write(word)
         except OSError as error:
-            raise OSError(error.errno, f"Disk: cannot write the lock of the folder: {error.strerror or error}", str(self._path)) from error
+            raise OSError(error.errno, f"Disk: cannot write the lock of the folder: {error.strerror or error}", str(self.path)) from error
 
 
-def _forked() -> None:
+def forked() -> None:
     """Close the files of the parent process, which keeps its locks, and keeps them alone."""
     for file in LOCKED:
         file.close()
     LOCKED.clear()
 
 
-def _lock(descriptor: int) -> None:
+def lock_descriptor(descriptor: int) -> None:
     if fcntl is not None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     else:
@@ -238,4 +238,4 @@ def _lock(descriptor: int) -> None:
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 
 
-in_child(_forked)
+in_child(forked)

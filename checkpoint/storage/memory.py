@@ -111,7 +111,7 @@ def scalar(kind: type, array: np.ndarray) -> Any:
 pattern_of = lru_cache(KNOWN_PATTERNS)(Pattern)  # it takes longer to make than a small state to save
 
 
-class _Rows:
+class PatternRows:
     """The rows of one pattern, in blocks that stay where they are."""
 
     def __init__(self, pattern: Pattern, structure: optree.PyTreeSpec, number: int, types: tuple[type, ...]) -> None:
@@ -142,40 +142,40 @@ class PackedStates:
     """Packed states by their index, in rows of at most `largest` bytes; `nbytes` counts all rows."""
 
     def __init__(self, largest: int = PACKED_BYTES) -> None:
-        self._largest = largest
-        self._rows: dict[Any, _Rows | None] = {}
-        self._numbered: list[_Rows] = []
-        self._last: _Rows | None = None
-        self._indices, self._places = array("q"), array("q")  # ascending; the place is slot * KNOWN_PATTERNS + number of the rows
+        self.largest = largest
+        self.rows: dict[Any, PatternRows | None] = {}
+        self.numbered: list[PatternRows] = []
+        self.last: PatternRows | None = None
+        self.saved, self.places = array("q"), array("q")  # ascending; the place is slot * KNOWN_PATTERNS + number of the rows
         self.nbytes = 0
 
     def add(self, index: int, structure: optree.PyTreeSpec, leaves: Sequence[Any]) -> int | None:
         """Pack a state that is not there; return the bytes of its leaves, as `nbytes` counts them, or None where it cannot be packed."""
-        rows = self._last
+        rows = self.last
         if rows is None or tuple(map(type, leaves)) != rows.types or structure != rows.structure:
             key = key_of(leaves)
             if key is None:
                 return None
             try:
-                rows = self._rows[structure, key]
+                rows = self.rows[structure, key]
             except KeyError:
-                rows = self._made(structure, key, leaves)
+                rows = self.made(structure, key, leaves)
             if rows is None:
                 return None
             if rows.types is not None:
-                self._last = rows
+                self.last = rows
         try:
             slot = rows.add(leaves)
         except struct.error:  # an integer of more than 64 bits, where the last one had fewer
             return None
-        place, indices = slot * KNOWN_PATTERNS + rows.number, self._indices
+        place, indices = slot * KNOWN_PATTERNS + rows.number, self.saved
         if not indices or index > indices[-1]:
             indices.append(index)
-            self._places.append(place)
+            self.places.append(place)
         else:
             i = bisect_left(indices, index)
             indices.insert(i, index)
-            self._places.insert(i, place)
+            self.places.insert(i, place)
         pattern = rows.pattern
         self.nbytes += pattern.size
         return pattern.nbytes
@@ -194,7 +194,7 @@ class PackedStates:
         if found is None:
             return None
         i, rows, slot = found
-        del self._indices[i], self._places[i]
+        del self.saved[i], self.places[i]
         if slot == rows.top - 1:
             rows.top -= 1
         else:
@@ -210,24 +210,24 @@ class PackedStates:
             group = found.setdefault(rows.number, ([], []))
             group[0].append(index)
             group[1].append(rows.bytes(slot))
-        parts = ((self._numbered[number], group) for number, group in found.items())
+        parts = ((self.numbered[number], group) for number, group in found.items())
         return [(rows.pattern, rows.structure, group[0], b"".join(group[1])) for rows, group in parts]
 
     def clear(self) -> None:
-        self.__init__(self._largest)  # type: ignore[misc]
+        self.__init__(self.largest)  # type: ignore[misc]
 
     def indices(self) -> list[int]:
-        return self._indices.tolist()
+        return self.saved.tolist()
 
     def __len__(self) -> int:
-        return len(self._indices)
+        return len(self.saved)
 
     def __contains__(self, index: object) -> bool:
         return self.find(index) is not None  # type: ignore[arg-type]
 
-    def find(self, index: int) -> tuple[int, _Rows, int] | None:
+    def find(self, index: int) -> tuple[int, PatternRows, int] | None:
         """The position of a state in the lists, its rows and its slot there; None if it is not there."""
-        indices = self._indices
+        indices = self.saved
         if not indices:
             return None
         i = len(indices) - 1
@@ -235,19 +235,19 @@ class PackedStates:
             i = bisect_left(indices, index)
             if i == len(indices) or indices[i] != index:
                 return None
-        place = self._places[i]
-        return i, self._numbered[place % KNOWN_PATTERNS], place // KNOWN_PATTERNS
+        place = self.places[i]
+        return i, self.numbered[place % KNOWN_PATTERNS], place // KNOWN_PATTERNS
 
-    def _made(self, structure: optree.PyTreeSpec, key: tuple[Kind, ...], leaves: Sequence[Any]) -> _Rows | None:
+    def made(self, structure: optree.PyTreeSpec, key: tuple[Kind, ...], leaves: Sequence[Any]) -> PatternRows | None:
         """The rows of a new pattern; None if it is not packed."""
         long = any(kind is int or len(value or "") > PACKED_BYTES for kind, dtype, value in key if dtype is None)
-        if long or len(self._rows) >= KNOWN_PATTERNS:
+        if long or len(self.rows) >= KNOWN_PATTERNS:
             return None
         pattern, rows = pattern_of(key), None
-        if pattern.size <= self._largest and all(dtype is None or dtype.itemsize for _, dtype, _ in key):
-            rows = _Rows(pattern, structure, len(self._numbered), tuple(map(type, leaves)))
-            self._numbered.append(rows)
-        self._rows[structure, key] = rows
+        if pattern.size <= self.largest and all(dtype is None or dtype.itemsize for _, dtype, _ in key):
+            rows = PatternRows(pattern, structure, len(self.numbered), tuple(map(type, leaves)))
+            self.numbered.append(rows)
+        self.rows[structure, key] = rows
         return rows
 
 

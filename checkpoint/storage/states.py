@@ -27,10 +27,10 @@ def copy_state(state: Any) -> Any:
         return state
     if kind is np.ndarray:
         return np.array(state, order="C", copy=True)
-    return optree.tree_map(_copy_leaf, state)
+    return optree.tree_map(copy_leaf, state)
 
 
-def _copy_leaf(leaf: Any) -> Any:
+def copy_leaf(leaf: Any) -> Any:
     if type(leaf) is np.ndarray:
         return np.array(leaf, order="C", copy=True)
     if issubclass(type(leaf), np.ndarray):  # np.array would make a plain array of it: a mask, for instance, would be lost
@@ -52,12 +52,12 @@ def canonical(state: Any) -> Any:
             return state
     for leaf in optree.tree_leaves(state):
         if issubclass(type(leaf), np.ndarray) and not leaf.flags.carray:
-            return optree.tree_map(_canonical_leaf, state)
+            return optree.tree_map(canonical_leaf, state)
     return state
 
 
-def _canonical_leaf(leaf: Any) -> Any:
-    return _copy_leaf(leaf) if issubclass(type(leaf), np.ndarray) and not leaf.flags.carray else leaf
+def canonical_leaf(leaf: Any) -> Any:
+    return copy_leaf(leaf) if issubclass(type(leaf), np.ndarray) and not leaf.flags.carray else leaf
 
 
 def has_arrays(state: Any) -> bool:

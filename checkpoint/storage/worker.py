@@ -19,75 +19,75 @@ class Job:
     """Work (a callable without arguments) to be done, or, with None, done already."""
 
     def __init__(self, work: Callable[[], Any] | None = None) -> None:
-        self._work, self._value, self._error = work, None, None
-        self._ended = work is None
-        self._taken, self._gate = allocate_lock(), allocate_lock()
-        self._gate.acquire()
+        self.work, self.value, self.error = work, None, None
+        self.ended = work is None
+        self.taken, self.gate = allocate_lock(), allocate_lock()
+        self.gate.acquire()
 
     def run(self) -> None:
-        if self._taken.acquire(False):
+        if self.taken.acquire(False):
             try:
-                self._value = self._work()  # type: ignore[misc]
+                self.value = self.work()  # type: ignore[misc]
             except BaseException as error:
-                self._error = error  # type: ignore[assignment]
-            self._work, self._ended = None, True
-            self._gate.release()
+                self.error = error  # type: ignore[assignment]
+            self.work, self.ended = None, True
+            self.gate.release()
 
     def cancel(self) -> bool:
         """Return whether it is now certain that it is never done, nor begun."""
-        return self._taken.acquire(False)
+        return self.taken.acquire(False)
 
     def done(self) -> bool:
-        return self._ended
+        return self.ended
 
     def wait(self) -> None:
         """Return when it is done, or has failed."""
-        while not self._ended:
-            if self._gate.acquire(timeout=LOOK_AGAIN):
-                self._gate.release()
+        while not self.ended:
+            if self.gate.acquire(timeout=LOOK_AGAIN):
+                self.gate.release()
 
     def result(self) -> Any:
         """Wait, and return the result, or raise the error."""
         self.wait()
-        if self._error is not None:
-            raise self._error
-        return self._value
+        if self.error is not None:
+            raise self.error
+        return self.value
 
 
 class Worker:
     """A thread that runs jobs in order; it starts with the first one."""
 
     def __init__(self) -> None:
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        self._running = False
-        self._end, self._idents = Job(int), list[int]()
+        self.jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self.running = False
+        self.end, self.idents = Job(int), list[int]()
 
     def submit(self, work: Callable[[], Any]) -> Job:
         job = Job(work)
-        if not self._running:
-            self._running = True
+        if not self.running:
+            self.running = True
             try:
-                start_new_thread(serve, (self._jobs, self._end, self._idents))
+                start_new_thread(serve, (self.jobs, self.end, self.idents))
             except RuntimeError:
-                self._running = False
+                self.running = False
                 raise
-        self._jobs.put(job)
+        self.jobs.put(job)
         return job
 
     def stop(self, cancel: bool = False) -> None:
         """Wait until all jobs are done (with `cancel`, only the one under way) and the thread has ended; may be called again."""
-        if not self._running:
+        if not self.running:
             return
         while cancel:
             try:
-                self._jobs.get_nowait()
+                self.jobs.get_nowait()
             except Empty:
                 break
-        self._jobs.put(None)
-        self._end.wait()
+        self.jobs.put(None)
+        self.end.wait()
 
     def is_current(self) -> bool:
-        return get_ident() in self._idents
+        return get_ident() in self.idents
 
 
 def serve(jobs: "SimpleQueue[Job | None]", end: Job, idents: list[int]) -> None:

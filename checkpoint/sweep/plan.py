@@ -123,26 +123,26 @@ def plan(
     if save is not None and (step is None or steps is None):
         raise TypeError("plan: save_seconds, with which the disk may be used, needs step_seconds and steps too")
     if call is not None:
-        return _in_blocks(steps, size, budget, step, save, call)
+        return in_blocks(steps, size, budget, step, save, call)
     slots = max(budget - SWEEP_STATES * size, 0) // (size + around(size))
     if slots < 1:
-        raise _too_small(budget, size, SWEEP_STATES)
+        raise too_small(budget, size, SWEEP_STATES)
     room = f"{format_bytes(budget)} holds {slots + SWEEP_STATES:,} states of {format_bytes(size)}, {slots:,} of them saved"
     if steps is None:
         return Plan(Online(slots), Memory(), f"{room}; the length is not known before")
     if slots >= steps:
         return Plan(StoreAll(), Memory(), f"{room}: all {steps:,} fit, and no step is computed again")
-    best = Plan(Revolve(slots), Memory(), _reason(room, steps, advances(steps, slots), step))
+    best = Plan(Revolve(slots), Memory(), reason_for(room, steps, advances(steps, slots), step))
     if step is None or save is None:
         return best
-    seconds = _predicted(steps, advances(steps, slots), step)
-    for schedule in _with_disk(steps, slots - WRITE_QUEUE - 1):  # waiting to be written, and one read ahead
+    seconds = predicted_seconds(steps, advances(steps, slots), step)
+    for schedule in with_disk(steps, slots - WRITE_QUEUE - 1):  # waiting to be written, and one read ahead
         again, use = advances(steps, schedule.slots), traffic(steps, schedule.limit(steps))
         moved = sum(use[place].total for place in schedule.on_disk(steps))  # states written to disk or read from it
-        predicted = _predicted(steps, again, step) + moved * save
+        predicted = predicted_seconds(steps, again, step) + moved * save
         if predicted < seconds:
             seconds = predicted
-            reason = f"{_reason(room, steps, again, step)} and {moved * save:.3g} s for {moved:,} states to and from disk"
+            reason = f"{reason_for(room, steps, again, step)} and {moved * save:.3g} s for {moved:,} states to and from disk"
             best = Plan(schedule, Tiers(Memory(), Disk()), reason)
     return best
 
@@ -153,25 +153,25 @@ def state_size(given: Any, where: str) -> int:
     return parse_bytes(given, where, "state_bytes") if is_size else nbytes(given)
 
 
-def _in_blocks(steps: int | None, size: int, budget: int, step: float | None, save: float | None, call: float) -> Plan:
+def in_blocks(steps: int | None, size: int, budget: int, step: float | None, save: float | None, call: float) -> Plan:
     if step is None or steps is None:
         raise TypeError("plan: call_seconds, with which steps are made in blocks, needs step_seconds and steps too")
     if save is not None:
         raise TypeError("plan: blocks are saved in memory; give save_seconds or call_seconds")
     if budget < (1 + BLOCK_STATES) * size:
-        raise _too_small(budget, size, BLOCK_STATES)
+        raise too_small(budget, size, BLOCK_STATES)
     chosen = blocks_of(max(steps, 1), size, budget - BLOCK_STATES * size, step, call)
     return Plan(chosen.schedule, Memory(), chosen.reason, chosen.size)
 
 
-def _too_small(budget: int, size: int, held: int) -> ValueError:
+def too_small(budget: int, size: int, held: int) -> ValueError:
     return ValueError(
         f"plan: a budget of {format_bytes(budget)} is too small for states of {format_bytes(size)}: at least "
         f"{format_bytes((1 + held) * size)} are needed, for one that is saved and {held} that are in use"
     )
 
 
-def _with_disk(steps: int, slots: int) -> list[Tiered]:
+def with_disk(steps: int, slots: int) -> list[Tiered]:
     """Schedules of two tiers to try: twice as many places on disk in four tries."""
     if slots < 1:
         return []
@@ -180,10 +180,10 @@ def _with_disk(steps: int, slots: int) -> list[Tiered]:
     return [Tiered(slots, places) for places in sorted(tried) if places > 0]
 
 
-def _predicted(steps: int, again: int, step_seconds: float) -> float:
+def predicted_seconds(steps: int, again: int, step_seconds: float) -> float:
     return (again + 1 + steps) * step_seconds
 
 
-def _reason(room: str, steps: int, again: int, step_seconds: float | None) -> str:
+def reason_for(room: str, steps: int, again: int, step_seconds: float | None) -> str:
     text = f"{room}: {again:,} advances, {(again + 1 + steps) / steps:.2f} evaluations of every step"
-    return text if step_seconds is None else f"{text}, {_predicted(steps, again, step_seconds):.3g} s"
+    return text if step_seconds is None else f"{text}, {predicted_seconds(steps, again, step_seconds):.3g} s"

@@ -13,7 +13,7 @@ class Bar:
     """A bar of tqdm around one phase of a computation, with `label` in front, counting `unit`; nothing at all if it is not shown."""
 
     def __init__(self, shown: bool, label: str, unit: str = "step") -> None:
-        self._make, self._label, self._unit = _tqdm() if shown else None, label, unit
+        self._make, self._label, self._unit = import_tqdm() if shown else None, label, unit
         self._bar: Any = None
 
     def start(self, total: int | None, done: int = 0) -> None:
@@ -50,7 +50,7 @@ class Bar:
         self.close()
 
 
-def _tqdm() -> Any:
+def import_tqdm() -> Any:
     try:
         from tqdm.auto import tqdm
     except ImportError as error:

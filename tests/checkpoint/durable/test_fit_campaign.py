@@ -50,14 +50,14 @@ import test_fit_campaign as campaign
 warnings.simplefilter("ignore")
 moment, path, rate, every = int(sys.argv[1]), sys.argv[2], float(sys.argv[3]), float(sys.argv[4])
 files.os.fsync = lambda file: None  # it only takes time
-places = [(files.os, "replace"), (files.os, "rename"), (codec, "_encode"), (codec, "encode_leaves"), (log, "encode_leaves")]
+places = [(files.os, "replace"), (files.os, "rename"), (codec, "encode"), (codec, "encode_leaves"), (log, "encode_leaves")]
 places += [(room, "remove_files"), (fit_folder.shutil, "rmtree"), (room, "write_file"), (log, "appended")]
 before = counted(moment, *places)
 if moment % 3 == 0:  # in the middle of a write
     whole = log.ResultFile.append
     def append(self, key, leaves):
-        self._file.seek(self._end)
-        self._file.write(b"".join(codec.encode_leaves(0, leaves, key))[: moment % 400])
+        self.file.seek(self.end)
+        self.file.write(b"".join(codec.encode_leaves(0, leaves, key))[: moment % 400])
         step()
         return whole(self, key, leaves)
     step = before(lambda: None)

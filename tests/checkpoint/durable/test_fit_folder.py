@@ -218,8 +218,8 @@ def test_a_full_disk_keeps_results_in_memory(fit, monkeypatch):
     before = (fit.path / "results.log").read_bytes()
 
     def full(self, key, leaves):
-        self._file.seek(self._end)
-        self._file.write(b"CKPT, and no more")  # as far as there is room
+        self.file.seek(self.end)
+        self.file.write(b"CKPT, and no more")  # as far as there is room
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:

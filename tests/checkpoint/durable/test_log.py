@@ -75,7 +75,7 @@ def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
             raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch, Full(tmp_path / "full", "w") as full:
-        patch.setattr(log, "_file", full)
+        patch.setattr(log, "file", full)
         with pytest.raises(OSError, match=r"cannot append .* of rows: No space left on device.*rows"):
             log.flush()
     log.close()

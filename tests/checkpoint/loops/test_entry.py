@@ -151,7 +151,7 @@ from test_entry import Calls, until
 moment, folder, length = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 os = files.os
 os.fsync = lambda file: None  # it only takes time
-before = counted(moment, (os, "replace"), (os, "fsync"), (os, "write"), (codec, "_encode"), (room, "remove_files"))
+before = counted(moment, (os, "replace"), (os, "fsync"), (os, "write"), (codec, "encode"), (room, "remove_files"))
 Calls.count = before(Calls.count)
 options = {"until": until, "schedule": Online(3)} if length == "until" else {"schedule": Revolve(3)}
 print(" ".join(Calls().gradient(storage=Disk(folder, resume=True, every=0), **options)))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpoint.report.compare import compare
-from checkpoint.report.draw import STYLES, History, _curve, check_picture, plot_schedule, plot_tradeoff
+from checkpoint.report.draw import STYLES, History, check_picture, curve_of, plot_schedule, plot_tradeoff
 from checkpoint.schedules import CTZ, Online, Periodic, Revolve, StoreAll, Tiered
 from checkpoint.schedules.machine import simulate
 
@@ -37,7 +37,7 @@ def test_every_evaluation_is_drawn_once(schedule, steps):
 @pytest.mark.parametrize("family", ["Revolve", "Periodic", "Online"])
 @given(steps=st.integers(2, 200))
 def test_the_curves_are_those_of_the_machine(family, steps):
-    points = _curve(family, steps)
+    points = curve_of(family, steps)
     assert points == sorted(points)
     if family == "Periodic":
         made = [Periodic(every=every) for every in range(1, steps + 1) if every * every <= steps]

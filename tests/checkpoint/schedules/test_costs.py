@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from checkpoint.schedules import Revolve, advances
 from checkpoint.schedules.actions import Advance
 from checkpoint.schedules.machine import Cursor, executed, simulate
-from checkpoint.schedules.revolve import _table
+from checkpoint.schedules.revolve import table_of_costs
 from checkpoint.support.costs import TABLE_STEPS
 
 COSTS = st.lists(st.integers(0, 20), min_size=1, max_size=14)
@@ -36,7 +36,7 @@ def spent(schedule, costs):
 def test_the_least_cost(costs, slots):
     schedule = Revolve(slots, costs)
     least = exhaustive(tuple(costs), slots)
-    assert _table(schedule.costs, slots).cost == least
+    assert table_of_costs(schedule.costs, slots).cost == least
     assert spent(schedule, costs) == least <= spent(Revolve(slots), costs)
 
 
@@ -44,13 +44,13 @@ def test_the_least_cost(costs, slots):
 def test_equal_costs_are_the_closed_form(steps, slots, cost):
     schedule = Revolve(slots, [cost] * steps)
     assert simulate(schedule, steps).advances == advances(steps, slots)
-    assert _table(schedule.costs, slots).cost == cost * advances(steps, slots)
+    assert table_of_costs(schedule.costs, slots).cost == cost * advances(steps, slots)
 
 
 def test_a_chain_of_some_hundreds():
     costs = np.random.default_rng(3).lognormal(sigma=2.0, size=600)
-    assert spent(Revolve(8, costs), costs) == pytest.approx(_table(tuple(costs), 8).cost, rel=1e-12)
-    assert _table(tuple(costs), 8).cost < 0.8 * spent(Revolve(8), costs)
+    assert spent(Revolve(8, costs), costs) == pytest.approx(table_of_costs(tuple(costs), 8).cost, rel=1e-12)
+    assert table_of_costs(tuple(costs), 8).cost < 0.8 * spent(Revolve(8), costs)
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,8 @@ def test_an_interrupted_wait_does_not_stop_the_next_one(monkeypatch):
     job = Job(lambda: 3)
     waiter = threading.Thread(target=job.wait)
     waiter.start()
-    job._taken.acquire()
-    job._value, job._ended = 3, True  # done, but the gate stays shut
+    job.taken.acquire()
+    job.value, job.ended = 3, True  # done, but the gate stays shut
     waiter.join(10)
     assert not waiter.is_alive() and job.result() == 3
 

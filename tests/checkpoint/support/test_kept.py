@@ -20,6 +20,6 @@ def test_the_newest_are_kept_and_the_last_one_in_any_case():
 
 
 def test_tables_of_schedules_say_how_large_they_are():
-    table = revolve._table((1.0, 2.0, 1.0, 4.0), 3)
+    table = revolve.table_of_costs((1.0, 2.0, 1.0, 4.0), 3)
     assert table.nbytes == sum(splits.nbytes for of_slots in table.splits for splits in of_slots)
-    assert mixed._choices(4096, 1).dtype == np.int16 and list(Mixed(1).forward(4096))[-1].stop == 4095
+    assert mixed.choices_of(4096, 1).dtype == np.int16 and list(Mixed(1).forward(4096))[-1].stop == 4095
