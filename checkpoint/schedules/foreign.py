@@ -60,15 +60,15 @@ def from_checkpoint_schedules(schedule: Any) -> Schedule:
         raise TypeError(f"from_checkpoint_schedules: give a schedule of the package checkpoint-schedules, got {schedule!r}")
     if hasattr(schedule, "iter"):
         raise ValueError(TWICE)
-    return _Foreign(schedule)
+    return Foreign(schedule)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Foreign(Schedule):
+class Foreign(Schedule):
     """A schedule of checkpoint-schedules."""
 
     schedule: Any
-    _translated: dict[int, "_Translation"] = field(default_factory=dict)
+    _translated: dict[int, "Translation"] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"from_checkpoint_schedules({type(self.schedule).__name__})"
@@ -90,18 +90,18 @@ class _Foreign(Schedule):
         """Places that it wants on disk at any time; see `Schedule.on_disk`."""
         return frozenset(self._translate(self._steps(steps)).on_disk)
 
-    def _translate(self, steps: int) -> "_Translation":
+    def _translate(self, steps: int) -> "Translation":
         if steps not in self._translated:
             if self.schedule.max_n not in (None, steps):
                 raise ValueError(f"{self}: it was made for max_n={self.schedule.max_n}, but the chain has {steps} steps")
             if hasattr(self.schedule, "iter"):
                 raise ValueError(TWICE)
             self._translated.clear()
-            self._translated[steps] = _Translation(deepcopy(self.schedule), steps)
+            self._translated[steps] = Translation(deepcopy(self.schedule), steps)
         return self._translated[steps]
 
 
-class _Translation:
+class Translation:
     """All actions for one length; `first` and `second` are those of the two sweeps, `left` is saved between them."""
 
     def __init__(self, schedule: Any, steps: int) -> None:
