@@ -39,10 +39,21 @@ def recorder(step):
     """Return a step that also gives its pullback."""
 
     def record(k, x):
+        assert x.flags.carray
         given = x.copy()
         return step(k, x), lambda g: mix_pull(k, given, g)
 
     return record
+
+
+def checked(step):
+    """Return a step that is handed arrays in the canonical layout."""
+
+    def call(k, x):
+        assert x.flags.carray and x.flags.writeable
+        return step(k, x)
+
+    return call
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -52,7 +63,7 @@ def test_every_schedule_storage_and_length(storage, kind, tmp_path):
     for schedule, steps, known in TABLE if storage == "memory" else TABLE[:: 1 + 2 * (kind != "plain")]:
         if storage == "resumed" and isinstance(schedule, Mixed | Tiered):  # refused: what is in memory does not outlive the process
             continue
-        step = STEPS[kind]()
+        step = checked(STEPS[kind]())
         record = recorder(step)
         options = {**up_to(steps, known), "schedule": schedule, "storage": STORAGES[storage](tmp_path), "record": record}
         result = reverse(step, spoiling_pull, x0, seed, **options)

@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 from on_disk import written
+from step_kinds import GRID, mix, mix_pull
 
 from checkpoint.schedules import CTZ, Revolve, StoreAll, Tiered
 from checkpoint.schedules.actions import Save
@@ -14,24 +15,9 @@ from checkpoint.storage import Disk
 from checkpoint.storage import background as disk_module
 from checkpoint.sweep import Sweep, reverse
 
-GRID = np.linspace(-1, 1, 35).reshape(5, 7)
-
-
-def step(k, state):
-    u, n = state
-    return u + 0.05 * np.sin(np.roll(u, 1, axis=0) * (k % 3 + 1)) + 0.001 * np.sum(u), n + 1
-
-
-def pull(k, state, g):
-    shifted, wave = np.roll(state[0], 1, axis=0), state[1] % 3 + 1
-    return g + np.roll(0.05 * wave * np.cos(shifted * wave) * g, -1, axis=0) + 0.001 * np.sum(g)
-
-
-X0 = (GRID, 0)
-
 
 def run(**options):
-    return reverse(step, pull, X0, np.cos(GRID), **({"steps": 23} | options))
+    return reverse(mix, mix_pull, GRID, np.cos(GRID), **({"steps": 23} | options))
 
 
 EXPECTED = run(schedule=StoreAll())
@@ -60,9 +46,6 @@ def test_tiered_puts_the_busiest_places_in_memory(tmp_path, monkeypatch):
     assert run(steps=3, schedule=schedule).stats.peak_states == 2
 
 
-# ------------------------------------------------------------------------------------------------------------- damage
-
-
 def alter(file):
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
@@ -76,7 +59,7 @@ DAMAGE = {"cut off": lambda file: os.truncate(file, 100), "altered": alter, "gon
 @pytest.mark.parametrize("which", [[0], [-1], [1], [0, 1], [-1, -2], "all"], ids=str)
 @pytest.mark.parametrize("schedule", [CTZ(), Revolve(3), StoreAll(), Tiered(1, 3)], ids=repr)
 def test_a_damaged_file_costs_advances_and_not_the_gradient(damage, which, schedule, tmp_path):
-    sweep = Sweep(step, X0, steps=23, schedule=schedule, storage=Disk(tmp_path))
+    sweep = Sweep(mix, GRID, steps=23, schedule=schedule, storage=Disk(tmp_path))
     sweep.forward()
     written(getattr(sweep._session, "disk", sweep._session))
     files = sorted(tmp_path.glob("*/*.state"))
@@ -84,7 +67,7 @@ def test_a_damaged_file_costs_advances_and_not_the_gradient(damage, which, sched
     for file in chosen:
         DAMAGE[damage](file)
     with pytest.warns(RuntimeWarning) as warned:
-        cotangent = sweep.backward(pull, np.cos(GRID))
+        cotangent = sweep.backward(mix_pull, np.cos(GRID))
     assert cotangent.tobytes() == EXPECTED.cotangent.tobytes()
     named = {str(file) for file in chosen for warning in warned if str(file) in str(warning.message)}
     assert named == {str(file) for file in chosen}, "every damaged file is named"
@@ -93,7 +76,7 @@ def test_a_damaged_file_costs_advances_and_not_the_gradient(damage, which, sched
 
 
 def test_a_damaged_state_is_computed_again_once(tmp_path):
-    sweep = Sweep(step, X0, steps=23, schedule=Revolve(3), storage=Disk(tmp_path))
+    sweep = Sweep(mix, GRID, steps=23, schedule=Revolve(3), storage=Disk(tmp_path))
     sweep.forward()
     clean = run(schedule=Revolve(3)).stats
     written(sweep._session)
@@ -101,11 +84,8 @@ def test_a_damaged_state_is_computed_again_once(tmp_path):
     alter(files[2])
     first, second, third = (int(file.stem) for file in files)
     with pytest.warns(RuntimeWarning, match=f"x_{third} is computed again") as warned:
-        sweep.backward(pull, np.cos(GRID))
+        sweep.backward(mix_pull, np.cos(GRID))
     assert len(warned) == 1 and sweep.stats.advances == clean.advances + third - second and first == 0
-
-
-# -------------------------------------------------------------------------------------------------------- a full disk
 
 
 @pytest.mark.parametrize("room", [0, 1, 3])
