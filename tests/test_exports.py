@@ -154,9 +154,10 @@ def test_there_is_one_version():
 
 
 def test_functions_and_classes_have_no_underscore():
-    named = {}
+    found = []
     for package in PACKAGES:
         for path in Path(package.__file__).parent.rglob("*.py"):
             body = ast.parse(path.read_text()).body
-            named[str(path)] = [node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name[:2] != "__"]
-    assert {path: [name for name in names if name[0] == "_"] for path, names in named.items()} == dict.fromkeys(named, [])
+            names = [node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+            found += [f"{path}: {name}" for name in names if name[0] == "_" != name[1]]
+    assert found == []
