@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -14,3 +16,10 @@ def load(script):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def example(name, *packages):
+    """Return an example as a module of its own; the test is skipped where a package that it is about is not installed."""
+    for package in packages:
+        pytest.importorskip(package)
+    return load(f"examples/{name}.py")

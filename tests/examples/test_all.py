@@ -1,11 +1,9 @@
 """Every example that draws runs as a script, small, says what it found, and leaves a picture."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest
-from loaded import load
+from loaded import example
 
 #: the words after the script's name, what it prints, and what is set before
 EXAMPLES = {
@@ -35,17 +33,15 @@ NEEDS = {"colours": "colour", "histogram": "pyhf", "kalman": "filterpy"}
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_it_runs_and_draws(name, capsys, monkeypatch, tmp_path):
-    pytest.importorskip("matplotlib")
-    pytest.importorskip(NEEDS.get(name, "numpy"))
     words, told, changes = EXAMPLES[name]
-    example, picture = load(f"examples/{name}.py"), tmp_path / "picture.png"
+    module, picture = example(name, "matplotlib", NEEDS.get(name, "numpy")), tmp_path / "picture.png"
     for thing, value in changes.items():  # compiling takes longer than so few steps
         if type(value) is tuple:
-            monkeypatch.setattr(getattr(example, thing).__init__, "__defaults__", value)
+            monkeypatch.setattr(getattr(module, thing).__init__, "__defaults__", value)
         else:
-            monkeypatch.setattr(example, thing, value)
+            monkeypatch.setattr(module, thing, value)
     monkeypatch.setattr(sys, "argv", [f"{name}.py", *words.split(), "--plot", str(picture)])
-    example.main()
+    module.main()
     printed = capsys.readouterr().out
     for line in told:
         assert printed.count(line) >= told.count(line)
