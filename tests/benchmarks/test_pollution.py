@@ -1,7 +1,5 @@
 """The pollution model is the published one: its solution at t = 60 is that of the IVP test set, its Jacobian that of complex steps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from loaded import load

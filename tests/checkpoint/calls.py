@@ -1,4 +1,4 @@
-"""Calls that are counted, of which one fails as if the process ended there, the bits of what they lead to, and the bytes that they take."""
+"""Calls that are counted, of which one fails as if the process ended there; what they lead to: bits, numbers that are close, bytes."""
 
 import tracemalloc
 
@@ -33,6 +33,36 @@ class Counted:
 
 def bits(tree):
     return [np.asarray(leaf).tobytes().hex() for leaf in optree.tree_leaves(tree)]
+
+
+def close(found, expected, rtol=1e-12, atol=0.0):
+    """Assert that the leaves of two trees are close, one after the other."""
+    for a, b in zip(optree.tree_leaves(found), optree.tree_leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
+
+
+def fail_at(monkeypatch, number, *places, error=Interrupted):
+    """Have call `number` (from 1) of functions, of the places (owner, name), raise; return the list of what was called."""
+    made = []
+
+    def failing(inner):
+        def call(*args, **options):
+            made.append(inner)
+            if len(made) == number:
+                raise error
+            return inner(*args, **options)
+
+        return call
+
+    for owner, name in places:
+        monkeypatch.setattr(owner, name, failing(getattr(owner, name)))
+    return made
+
+
+def second_peak(f, *arguments):
+    """The most bytes allocated at one moment in a second call."""
+    f(*arguments)
+    return peak(f, *arguments)
 
 
 def peak(f, *arguments):

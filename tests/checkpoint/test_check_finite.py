@@ -1,7 +1,5 @@
 """check_finite=: one warning that names the step, the operation and the line where a value or a gradient stops being finite."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -111,9 +111,6 @@ def test_a_chain_that_is_done_is_not_made_again_while_another_one_of_the_evaluat
     assert not list(fit.path.glob("*.evaluation"))
 
 
-# --------------------------------------------------------------------------------------------------------- is it the same?
-
-
 def scaled(rate, table=None):
     def f(x):
         return rate * x if table is None else table * x
@@ -141,9 +138,6 @@ def test_several_functions_of_one_fit(fit):
     assert f(p + 1.0)[0] == misfit(p + 1.0) and f(p, step=step)[0] == misfit(p) and fit.made == 4
 
 
-# ------------------------------------------------------------------------------------------------------------------ folder
-
-
 def test_results_of_all_kinds_come_back_as_they_were(fit):
     value = (1.0, [np.float32(0.1), 3, True], {"b": np.arange(3), "a": None, "c": ()}, "text", 2j, b"x")
     f = lambda: value
@@ -160,9 +154,6 @@ def test_short_chains_write_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(session_module.DurableStates, "commit", lambda *arguments: pytest.fail("a point"))
     fit = Fit(tmp_path / "fit", every=1e6)
     assert bits(fitted(fit)) == EXPECTED
-
-
-# ------------------------------------------------------------------------------------------------------------------ misuse
 
 
 def test_misuse(fit, tmp_path):

@@ -359,9 +359,6 @@ def test_a_change_and_back_is_found_again(fit):
         assert found == [1.5, 3.0, 6.0, 1.5] and (each.made, each.answered) == counts
 
 
-# --------------------------------------------------------------------------------------------------------- by results
-
-
 HELD = types.SimpleNamespace(rate=2.0, calls=0, steps=[])
 UNSEEN = ContextVar("what is not looked into", default=HELD)
 

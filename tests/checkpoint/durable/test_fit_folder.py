@@ -36,9 +36,6 @@ def tripled(x):
     return 3.0 * x
 
 
-# --------------------------------------------------------------------------------------------------------- whose it is
-
-
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
@@ -89,9 +86,6 @@ def test_links_are_not_written_through(tmp_path):
     assert Fit(tmp_path / "fit")(doubled)(1.0) == 2.0
     assert target.read_text() == "mine" and not (tmp_path / "fit" / "fit.json.tmp").exists()
     fit_folder.give_free()
-
-
-# ------------------------------------------------------------------------------------------------------ lost and damaged
 
 
 @pytest.mark.parametrize("damage", ["lost", "empty", "cut", "flipped", "changed"])
@@ -208,9 +202,6 @@ def test_another_version_of_numpy_is_said_once(fit, monkeypatch):
     assert anew(fit)(doubled)(1.0) == 2.0
 
 
-# ------------------------------------------------------------------------------------------------------------- full disk
-
-
 def test_a_full_disk_keeps_results_in_memory(fit, monkeypatch):
     made = []
     f = fit(lambda x: {"a": np.arange(3.0) * x}, name="f")
@@ -238,9 +229,6 @@ def test_a_full_disk_keeps_results_in_memory(fit, monkeypatch):
     g = again(lambda x: {"a": np.arange(3.0) * x}, name="f")
     assert all(g(x)["a"].tolist() == [0.0, x, 2.0 * x] for x in (1.0, 2.0, 3.0, 4.0)) and again.made == 0
     assert (fit.path / "results.log").read_bytes().startswith(before)
-
-
-# ------------------------------------------------------------------------------------------------- results and their size
 
 
 LAYOUTS = {
@@ -289,9 +277,6 @@ def test_many_small_results_need_neither_many_files_nor_a_look_at_the_folder(fit
     assert not set(looks) and (fit.made, fit.answered) == (500, 500)
     assert sorted(path.name for path in fit.path.iterdir()) == ["fit.json", "lock", "results.log"]
     assert (fit.path / "results.log").stat().st_size < 500 * 700
-
-
-# -------------------------------------------------------------------------------------------------------- in parallel
 
 
 def test_threads_at_one_point_evaluate_once(fit):

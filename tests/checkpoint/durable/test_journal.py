@@ -186,9 +186,6 @@ def test_short_chains(folder, steps):
     assert not folder.exists()
 
 
-# --------------------------------------------------------------------------------------------------------- refusals
-
-
 def interrupt(folder, **options):
     with pytest.raises(Interrupted):
         Calls(30).run(storage=Disk(folder, resume=True, every=0), **options)
@@ -251,9 +248,6 @@ def test_what_does_not_go_together(folder):
         reverse(lambda k, x: x, lambda k, x, g: (g, g), 1.0, 1.0, steps=3, storage=Disk(folder / "2", resume=True, every=0))
 
 
-# ----------------------------------------------------------------------------------------------------------- damage
-
-
 @pytest.mark.parametrize("end", [30, 45])
 @pytest.mark.parametrize("damage", ["altered", "gone"])
 @pytest.mark.parametrize("kind", ["state", "batch"])
@@ -295,9 +289,6 @@ def test_after_an_error_of_the_writer_nothing_more_is_written(folder, monkeypatc
     session.clear()
     assert [mark.index for mark in session.begin({})] == [0]
     session.finish()
-
-
-# ------------------------------------------------------------------------------------------------------------- kills
 
 
 SCRIPT = """

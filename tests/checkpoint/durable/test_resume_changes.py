@@ -245,9 +245,6 @@ def test_a_jacobian_is_refused_before_the_first_sweep(folder):
     assert made == [] and not folder.exists()
 
 
-# --------------------------------------------------------------------------------------------- exceptions and processes
-
-
 def test_after_an_exception_in_the_loss_the_same_call_goes_on(folder):
     """No rubbish is collected, and the traceback is held."""
     broken = [True]

@@ -2,10 +2,12 @@
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import numpy as np
+import optree
 import pytest
-from calls import bits
+from calls import bits, close, fail_at
 
 pytest.importorskip("llvmlite")
 
@@ -15,9 +17,11 @@ from checkpoint import CTZ, Disk, Periodic, Revolve, Stats, StoreAll, chain, gra
 from checkpoint.loops import compiled as segments
 from checkpoint.loops import stepper
 from checkpoint.schedules import Mixed
-from dualad import derivative, jvp
+from dualad import jvp
 
+N = 33
 X, C = np.linspace(0.2, 1.4, 5), 1.3
+U = np.random.default_rng(3).uniform(size=(N, 5))
 
 
 def on_a_value(k, x, c):
@@ -71,37 +75,64 @@ def smallest(k, x, c):
     return x * upper / (1.0 + x * x) + lower * 0.2 * (k % 3)
 
 
-STEPS = [on_a_value, on_the_index, on_both, newton, sweeps, checked, smallest]
-N = 33
+def number(k, x, c):
+    y = c * x * (1.0 - x)
+    return y if y > 0.4 else y + 0.25 * x, (x * x, k if y > 0.6 else 0)
+
+
+def driven(k, x, u):
+    return 0.5 * x + u if u[0] > 0.3 else x * u
+
+
+def ended(k, x):
+    return 0.8 * x if k % 4 else 0.9 * x / (1.0 + x * x)
+
+
+def until(ends):
+    return ended, lambda s, **options: lambda x: chain(s, x, until=ends, **options), (X,)
+
+
+def simulated(s, **options):
+    return lambda *args: chain(s, *args, **({"steps": N} | options))
+
+
+# name: the step, what is done with it, and of what
+PROGRAMS = {
+    **{step.__name__: (step, simulated, (X, C)) for step in (on_a_value, on_the_index, on_both, newton, sweeps, checked, smallest)},
+    "numbers and outs": (number, lambda s, **options: simulated(s, outputs=True, **options), (0.3, 3.7)),
+    "NumPy's numbers and outs": (number, lambda s, **options: simulated(s, outputs=True, **options), (np.float64(0.3), 3.7)),
+    "inputs": (driven, lambda s, **options: lambda x, u: chain(s, x, inputs=u, **options), (X, U)),
+    "a predicate that branches": until(lambda k, x: k > 3 and x[0] < 0.05),
+    "a predicate that chooses": until(lambda k, x: x[0] < 0.01 or k == 20),
+}
 
 
 def loss(step, **options):
-    options = options if "until" in options else {"steps": N, **options}
-    return lambda x, c: np.sum(np.sin(chain(step, x, c, **options)) ** 2)
+    run = simulated(step, **options) if "until" not in options else lambda x, c: chain(step, x, c, **options)
+    return lambda x, c: np.sum(np.sin(run(x, c)) ** 2)
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_values_have_the_bits_of_the_plain_step(step):
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values_and_derivatives_are_those_of_the_plain_step(name):
+    step, run, args = PROGRAMS[name]
     compiled, stats = dualad.jit(step), Stats()
-    assert bits(chain(compiled, X, C, steps=N, stats=stats)) == bits(chain(step, X, C, steps=N))
-    assert "has taken" in stats.reason and stats.advances == N
-    traces = compiled.traces
-    assert bits(chain(compiled, X, C, steps=N)) == bits(chain(step, X, C, steps=N)) and compiled.traces == traces
-
-
-@pytest.mark.parametrize("step", STEPS)
-def test_derivatives_are_those_of_the_plain_step(step):
-    compiled, stats = dualad.jit(step), Stats()
-    g = grad(loss(compiled, stats=stats), argnums=(0, 1))(X, C)
-    assert "compiled steps" in stats.reason and "has taken" in stats.reason and (stats.advances, stats.pulls) == (N, N)
-    for ours, plain in zip(g, grad(loss(step), argnums=(0, 1))(X, C), strict=True):
-        assert np.allclose(ours, plain, rtol=1e-11, atol=1e-13)
-    h = 1e-6
-    assert np.isclose(g[1], (loss(step)(X, C + h) - loss(step)(X, C - h)) / (2 * h), rtol=1e-5, atol=1e-7)
-    assert bits(grad(loss(compiled), argnums=(0, 1))(X, C)) == bits(g)  # where all paths are known from the start
-    t = np.cos(X)
-    for ours, plain in zip(jvp(loss(compiled), (X, C), (t, 0.3)), jvp(loss(step), (X, C), (t, 0.3)), strict=True):
-        assert np.isclose(ours, plain, rtol=1e-11)
+    plain = run(step)(*args)
+    for _ in range(2):
+        assert bits(run(compiled, stats=stats)(*args)) == bits(plain)
+        traces, steps = compiled.traces, stats.advances
+    assert ("has taken" in stats.reason or "inputs" in name or "until" in name) and stats.steps == steps > 4
+    assert compiled.traces == traces
+    compiled, argnums = dualad.jit(step), tuple(range(len(args)))
+    of = lambda s, **options: lambda *args: sum(np.sum(np.sin(leaf)) for leaf in optree.tree_leaves(run(s, **options)(*args)))
+    g, expected = (grad(of(s, stats=stats), argnums=argnums)(*args) for s in (compiled, step))
+    close(g, expected, rtol=1e-9, atol=1e-13)
+    assert (stats.steps, stats.advances >= steps) == (steps, True)
+    assert bits(grad(of(compiled), argnums=argnums)(*args)) == bits(g)  # where all paths are known from the start
+    h, tangents = 1e-6, tuple(np.cos(arg) for arg in args)
+    ahead, behind = (of(step)(*(arg + s * t for arg, t in zip(args, tangents, strict=True))) for s in (h, -h))
+    pushed = [jvp(of(s), args, tangents) for s in (compiled, step)]
+    close(pushed[0], pushed[1], rtol=1e-10)
+    assert np.isclose(sum(np.sum(a * t) for a, t in zip(g, tangents, strict=True)), (ahead - behind) / (2 * h), rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("step", [on_both, newton])
@@ -124,17 +155,13 @@ SAVED = [
 @pytest.mark.parametrize("options", SAVED, ids=repr)
 def test_same_bits_and_counts_however_states_are_saved(options):
     """A step that takes a new path ends a block; the states saved, and the steps made, are those of a step whose paths are known."""
-    known = dualad.jit(on_both)
+    known, counts = dualad.jit(on_both), []
     g = grad(loss(known), argnums=(0, 1))(X, C)
-    new, before, after = dualad.jit(on_both), Stats(), Stats()
-    assert bits(grad(loss(new, stats=before, **options), argnums=(0, 1))(X, C)) == bits(g)
-    assert bits(grad(loss(known, stats=after, **options), argnums=(0, 1))(X, C)) == bits(g)
-    assert (before.advances, before.pulls, before.saves, before.peak_states) == (
-        after.advances,
-        after.pulls,
-        after.saves,
-        after.peak_states,
-    )
+    for step in (dualad.jit(on_both), known):
+        stats = Stats()
+        assert bits(grad(loss(step, stats=stats, **options), argnums=(0, 1))(X, C)) == bits(g)
+        counts.append((stats.advances, stats.pulls, stats.saves, stats.peak_states))
+    assert counts[0] == counts[1]
 
 
 @pytest.mark.parametrize("ends", [{"steps": N}, {"until": lambda k, x: k >= N}], ids=["steps", "until"])
@@ -142,25 +169,12 @@ def test_same_bits_and_counts_however_states_are_saved(options):
 def test_a_resumed_chain_knows_no_paths(sweep, ends, tmp_path, monkeypatch):
     """Each process traces the paths that it meets, in the reverse sweep those that another one has met."""
     monkeypatch.setattr(stepper, "AHEAD_SECONDS", 0.0)
-    g = grad(loss(dualad.jit(on_both)), argnums=(0, 1))(X, C)
-    kind = segments.Segments if sweep == "advance" else segments.Reversal
-    inner = getattr(kind, sweep)
-    run, calls = (
-        (lambda: grad(loss(dualad.jit(on_both), storage=storage, block=1 if sweep == "pull" else 4, **ends), argnums=(0, 1))(X, C)),
-        [0],
-    )
-
-    def interrupted(*args):
-        calls[0] += 1
-        if calls[0] == 4:
-            raise KeyboardInterrupt
-        return inner(*args)
-
-    storage = Disk(tmp_path, resume=True, every=0)
+    options = {"storage": Disk(tmp_path, resume=True, every=0), "block": 1 if sweep == "pull" else 4, **ends}
+    run = lambda: grad(loss(dualad.jit(on_both), **options), argnums=(0, 1))(X, C)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(kind, sweep, interrupted)
+        fail_at(patch, 4, (segments.Segments if sweep == "advance" else segments.Reversal, sweep), error=KeyboardInterrupt)
         run()
-    assert bits(run()) == bits(g)
+    assert bits(run()) == bits(grad(loss(dualad.jit(on_both)), argnums=(0, 1))(X, C))
 
 
 def test_threads_meet_paths_together():
@@ -169,47 +183,6 @@ def test_threads_meet_paths_together():
     with ThreadPoolExecutor(4) as pool:
         found = [pool.submit(lambda n=n: grad(loss(step, block=n), argnums=(0, 1))(X, C)) for n in (1, 4, 7, N)]
         assert all(bits(future.result()) == bits(g) for future in found)
-
-
-def number(k, x, c):
-    y = c * x * (1.0 - x)
-    return y if y > 0.4 else y + 0.25 * x, (x * x, k if y > 0.6 else 0)
-
-
-def test_numbers_and_outs():
-    """The numbers of a state stay where a step leaves; rows of outs are made again."""
-
-    def f(step, x, c):
-        final, (squares, ks) = chain(step, x, c, steps=N, outputs=True)
-        return final + np.sum(squares) * 0.1 + np.sum(ks) * 1e-3
-
-    for x in (0.3, np.float64(0.3)):
-        assert bits(f(dualad.jit(number), x, 3.7)) == bits(f(number, x, 3.7))
-        ours, plain = (grad(lambda x, c, s=s: f(s, x, c), argnums=(0, 1))(x, 3.7) for s in (dualad.jit(number), number))
-        assert np.allclose(ours, plain, rtol=1e-9)
-
-
-def driven(k, x, u):
-    return 0.5 * x + u if u[0] > 0.3 else x * u
-
-
-def test_inputs():
-    u = np.random.default_rng(3).uniform(size=(N, 5))
-    run = lambda step: lambda x, u: np.sum(chain(step, x, inputs=u) ** 2)
-    compiled = dualad.jit(driven)
-    assert bits(run(compiled)(X, u)) == bits(run(driven)(X, u))
-    ours, plain = (grad(run(step), argnums=(0, 1))(X, u) for step in (dualad.jit(driven), driven))
-    assert all(np.allclose(a, b, rtol=1e-11, atol=1e-14) for a, b in zip(ours, plain, strict=True))
-
-
-@pytest.mark.parametrize("until", [lambda k, x: k > 3 and x[0] < 0.05, lambda k, x: x[0] < 0.01 or k == 20])
-def test_a_predicate_that_branches(until):
-    step = lambda k, x: 0.8 * x if k % 4 else 0.9 * x / (1.0 + x * x)
-    compiled, stats, plain = dualad.jit(step), Stats(), Stats()
-    assert bits(chain(compiled, X, until=until, stats=stats)) == bits(chain(step, X, until=until, stats=plain))
-    assert stats.steps == plain.steps > 4 and not stats.reason.startswith("steps one by one")
-    ours, theirs = (grad(lambda x, s=s: np.sum(chain(s, x, until=until, stats=stats)))(X) for s in (compiled, step))
-    assert np.allclose(ours, theirs, rtol=1e-12) and stats.steps == plain.steps
 
 
 def growing(k, x):
@@ -277,38 +250,26 @@ def quiet(k, state, u, c):
     return (c * x / (1.0 + x * x), 0.5 * e + x[0]), (x * x, e)
 
 
-def test_steps_of_the_plain_function_are_pulled_back_with_outs_inputs_and_tangents():
-    u, step = np.random.default_rng(3).uniform(size=(N, 5)), dualad.jit(quiet, paths=1)
-    with pytest.warns(UserWarning, match=r"test_branches.py, line \d+: quiet takes more than 1 path"):
-        assert bits(weighed(step)(X, u, C)) == bits(weighed(quiet)(X, u, C))
-    plain = grad(weighed(quiet), argnums=(0, 1, 2))(X, u, C)
-    for options in ({}, {"block": 1}, {"block": 3, "schedule": Revolve(2)}, {"schedule": Mixed(3)}):
-        ours = grad(weighed(step, **options), argnums=(0, 1, 2))(X, u, C)
-        assert all(np.allclose(a, b, rtol=1e-12, atol=1e-14) for a, b in zip(ours, plain, strict=True))
-    for k, t in enumerate((np.cos(X), np.cos(u), 0.7)):
-        args = [X, u, C]
-        of = lambda s, k=k, args=args: lambda a: weighed(s)(*args[:k], a, *args[k + 1 :])
-        assert np.allclose(hvp(of(step), args[k], t), hvp(of(quiet), args[k], t), rtol=1e-10, atol=1e-13)
-
-
-def test_what_a_path_prints_is_printed_in_its_steps(capsys):
-    """They are made by the plain function, with outs and tangents, and pulled back by the loops."""
-    u = np.random.default_rng(3).uniform(size=(N, 5))
-    step, stats = dualad.jit(said), Stats()
-    for _ in range(2):  # the first call traces the paths
-        assert bits(weighed(step, stats=stats)(X, u, C)) == bits(weighed(said)(X, u, C))
+@pytest.mark.parametrize("plain", [said, quiet])
+def test_steps_of_the_plain_function_print_and_are_pulled_back_with_outs_inputs_and_tangents(plain, capsys):
+    step, stats, args = dualad.jit(plain, paths=1 if plain is quiet else 16), Stats(), (X, U, C)
+    warned = (
+        pytest.warns(UserWarning, match=r"test_branches.py, line \d+: quiet takes more than 1 path") if plain is quiet else nullcontext()
+    )
+    for each in (warned, nullcontext()):  # the first call traces the paths
+        with each:
+            assert bits(weighed(step, stats=stats)(*args)) == bits(weighed(plain)(*args))
         printed = capsys.readouterr().out.splitlines()
-        assert printed == 2 * [f"step {k}" for k in range(0, N, 4)] and f"{-(-N // 4)} steps made by the plain function" in stats.reason
-    plain = grad(weighed(said), argnums=(0, 1, 2))(X, u, C)
+        assert printed == (2 * [f"step {k}" for k in range(0, N, 4)] if plain is said else [])
+        assert plain is quiet or f"{-(-N // 4)} steps made by the plain function" in stats.reason
+    expected = grad(weighed(plain), argnums=(0, 1, 2))(*args)
     for options in ({}, {"block": 1}, {"block": 3, "schedule": Revolve(2)}, {"schedule": Mixed(3)}):
-        ours = grad(weighed(step, stats=stats, **options), argnums=(0, 1, 2))(X, u, C)
-        assert all(np.allclose(a, b, rtol=1e-12, atol=1e-14) for a, b in zip(ours, plain, strict=True)) and stats.pulls == N
-    capsys.readouterr()
-    for k, t in enumerate((np.cos(X), np.cos(u), 0.7)):
-        args = [X, u, C]
-        of = lambda s, k=k, args=args: lambda a: weighed(s)(*args[:k], a, *args[k + 1 :])
-        assert np.allclose(jvp(of(step), (args[k],), (t,))[1], jvp(of(said), (args[k],), (t,))[1], rtol=1e-12)
-        assert np.allclose(hvp(of(step), args[k], t), hvp(of(said), args[k], t), rtol=1e-10, atol=1e-13)
+        close(grad(weighed(step, stats=stats, **options), argnums=(0, 1, 2))(*args), expected, rtol=1e-11, atol=1e-13)
+        assert stats.pulls == N
+    for k, t in enumerate((np.cos(X), np.cos(U), 0.7)):
+        of = lambda s, k=k: lambda a: weighed(s)(*args[:k], a, *args[k + 1 :])
+        close(*(jvp(of(s), (args[k],), (t,))[1] for s in (step, plain)), rtol=1e-12)
+        close(*(hvp(of(s), args[k], t) for s in (step, plain)), rtol=1e-10, atol=1e-12)
 
 
 def clipped(k, x):
@@ -340,11 +301,6 @@ def test_a_step_whose_paths_give_other_types_is_made_one_by_one():
     stats, step = Stats(), lambda k, x: 0 if x > 0.9 else 1.2 * x
     assert chain(dualad.jit(step), 0.5, steps=7, stats=stats) == chain(step, 0.5, steps=7)
     assert "results of several types" in stats.reason
-
-
-def test_numbers_in_forward_mode():
-    f = lambda step: lambda x: chain(step, x, 3.7, steps=N, outputs=True)[0]
-    assert derivative(f(dualad.jit(number)))(0.3) == pytest.approx(derivative(f(number))(0.3), rel=1e-10)
 
 
 @pytest.mark.parametrize("compiled", [False, True])

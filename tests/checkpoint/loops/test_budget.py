@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from calls import peak
+from calls import peak, second_peak
 
 import dualad
 from checkpoint import Disk, Online, Revolve, Stats, chain, grad, sweep, value_and_grad
@@ -39,11 +39,6 @@ CHAINS = {
     "mixed": (lambda rate, **options: chain(mixed, MIXED, rate, **options)["total"], 600, ["200 kB", "400 kB"]),
     "until": (lambda rate, steps, **options: np.sum(chain(logistic, X, rate, until=lambda k, x: k == steps, **options)), 200, ["1 MB"]),
 }
-
-
-def second_peak(f, *arguments):
-    f(*arguments)
-    return peak(f, *arguments)
 
 
 @pytest.mark.parametrize(("name", "memory"), [(name, memory) for name, case in CHAINS.items() for memory in case[2]])
@@ -181,9 +176,6 @@ def test_inputs_of_no_rows_under_a_budget(compiled):
     np.testing.assert_array_equal(slopes[0][0], 2.0 * x)
     np.testing.assert_array_equal(slopes[1][0], 2.0 * x)
     assert slopes[0][1].shape == (0, 2)
-
-
-# --- compiled steps of large states -----------------------------------------------------------------------------------------
 
 
 def reaction(k, state, feed):

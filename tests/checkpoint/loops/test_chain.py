@@ -4,14 +4,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from calls import bits, close
 from chains import FLOATS, SCHEDULES, halve, wave_loss
 from in_groups import for_each
 
 import dualad
-from checkpoint import Stats, chain, grad, hvp, linearize, value_and_grad, vjp
+from checkpoint import Stats, chain, grad, linearize, value_and_grad
 from checkpoint.schedules.machine import simulate
-
-# --- values and gradients ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
@@ -26,23 +25,9 @@ def test_linear_map_has_its_closed_form(schedule, steps):
 
 
 def test_gradient_against_central_differences_and_forward_mode():
-    by_state, by_speed = grad(wave_loss, argnums=(0, 1))(FLOATS, 0.1)
-    h = 1e-6
-    numeric = (wave_loss(FLOATS, 0.1 + h) - wave_loss(FLOATS, 0.1 - h)) / (2 * h)
-    assert by_speed == pytest.approx(numeric, rel=1e-7)
-    forward = dualad.gradient(wave_loss, argnums=(0, 1))(FLOATS, 0.1)
-    np.testing.assert_allclose(by_state["field"], forward[0]["field"], rtol=1e-12)
-    assert (by_state["energy"], by_speed) == pytest.approx((forward[0]["energy"], forward[1]), rel=1e-12)
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
-def test_hvp_through_a_chain(schedule):
-    x, v = np.array([0.4, 1.2, -0.3]), np.array([1.0, -2.0, 0.5])
-
-    def f(x):
-        return np.sum(chain(lambda k, y, a: y + 0.1 * np.sin(a * y + k), x, x[0], steps=9, schedule=schedule) ** 2)
-
-    np.testing.assert_allclose(hvp(f, x, v), dualad.hessian(f)(x) @ v, rtol=1e-10)
+    found, h = grad(wave_loss, argnums=(0, 1))(FLOATS, 0.1), 1e-6
+    assert found[1] == pytest.approx((wave_loss(FLOATS, 0.1 + h) - wave_loss(FLOATS, 0.1 - h)) / (2 * h), rel=1e-7)
+    close(found, dualad.gradient(wave_loss, argnums=(0, 1))(FLOATS, 0.1))
 
 
 def test_chain_of_a_chain_and_several_chains():
@@ -53,70 +38,27 @@ def test_chain_of_a_chain_and_several_chains():
         first = chain(inner, x, a, steps=4)
         return np.sum(chain(inner, first * a, a + 1.0, steps=3) * first)
 
-    x = np.linspace(0.1, 1.0, 4)
-    for ours, theirs in zip(grad(f, argnums=(0, 1))(x, 2.0), dualad.gradient(f, argnums=(0, 1))(x, 2.0), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-12)
-
-
-# --- traps -----------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
-def test_steps_that_write_into_their_state(schedule):
-    def in_place(k, x, c):
-        x[1:] += c * x[:-1]
-        x *= 1.01
-        return x
-
-    def pure(k, x, c):
-        return np.concatenate([x[:1], x[1:] + c * x[:-1]]) * 1.01
-
-    x = np.array([1.0, 2.0, 3.0])
-    f = lambda step: lambda x, c: np.sum(chain(step, x, c, steps=11, schedule=schedule) ** 2)
-    for ours, theirs in zip(grad(f(in_place), argnums=(0, 1))(x, 0.3), grad(f(pure), argnums=(0, 1))(x, 0.3), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-12)
-    assert x.tolist() == [1.0, 2.0, 3.0]
-
-
-def test_parameter_changed_by_its_owner_after_the_first_sweep():
-    c = np.array([1.1, 0.9])
-    _, pullback = vjp(lambda x: chain(lambda k, x, c: x * c, x, c, steps=5), np.ones(2))
-    c[:] = 0.0
-    np.testing.assert_allclose(pullback(np.ones(2))[0], [1.1**5, 0.9**5])
+    args = np.linspace(0.1, 1.0, 4), 2.0
+    close(grad(f, argnums=(0, 1))(*args), dualad.gradient(f, argnums=(0, 1))(*args))
 
 
 def test_mixed_precision_state_keeps_its_dtypes():
-    def step(k, state):
-        return state[0] * np.float32(0.5), state[1] + np.sum(state[0])
-
+    step = lambda k, state: (state[0] * np.float32(0.5), state[1] + np.sum(state[0]))
     f = lambda a, b: np.sum(chain(step, (a, b), steps=4)[1])
     by_a, by_b = grad(f, argnums=(0, 1))(np.ones(3, np.float32), np.float64(1.0))
-    assert by_a.dtype == np.float32
-    np.testing.assert_allclose(by_a, np.full(3, 1.875))
-    assert by_b == 1.0
+    assert by_a.dtype == np.float32 and by_a.tolist() == [1.875] * 3 and by_b == 1.0
 
 
 def test_length_found_by_a_predicate():
-    asked = []
-
-    def until(k, x):
-        assert isinstance(x, float)
-        asked.append(k)
-        return x < 0.1
-
-    stats = Stats()
-    gradient = grad(lambda x: chain(lambda k, x: x / 2, x, until=until, max_steps=50, stats=stats))(1.0)
-    assert gradient == 2.0**-4
-    assert stats.steps == 4
-    assert asked == [0, 1, 2, 3, 4]  # in the first sweep only
+    asked, stats = [], Stats()
+    until = lambda k, x: asked.append((k, type(x))) or x < 0.1
+    assert grad(lambda x: chain(lambda k, x: x / 2, x, until=until, max_steps=50, stats=stats))(1.0) == 2.0**-4
+    assert stats.steps == 4 and asked == [(k, float) for k in range(5)], "in the first sweep only"
 
 
 def test_object_arrays_in_a_state_are_packed():
-    def step(k, x):
-        return np.array([x[0] * 1.1, x[0] + x[1]])
-
-    gradient = grad(lambda x: np.sum(chain(step, x, steps=3)))(np.array([1.0, 2.0]))
-    np.testing.assert_allclose(gradient, dualad.gradient(lambda x: np.sum(chain(step, x, steps=3)))(np.array([1.0, 2.0])))
+    f = lambda x: np.sum(chain(lambda k, x: np.array([x[0] * 1.1, x[0] + x[1]]), x, steps=3))
+    close(grad(f)(np.array([1.0, 2.0])), dualad.gradient(f)(np.array([1.0, 2.0])))
 
 
 def test_many_threads_do_not_meet():
@@ -143,19 +85,15 @@ def test_linearize_runs_a_chain_again_in_forward_mode(made):
     primals, tangents = (x, u, {"a": 0.7, "b": x[::-1]}), (v, -u, {"a": 0.3, "b": x})
     value, push = linearize(f, *primals)
     expected, pushed = dualad.jvp(f, primals, tangents)
-    for got, known in zip((*value, *push(*tangents)), (*expected, *pushed), strict=True):
-        np.testing.assert_array_equal(got, known)
+    assert bits((value, push(*tangents))) == bits((expected, pushed))
     zeros = tuple(map(np.zeros_like, primals[:2]))
     assert not any(map(np.any, push(*zeros, {"a": 0.0, "b": 0.0 * x})))
     along = lambda t: np.sum(push(t, u, primals[2])[0] ** 2)
     jacobian = np.stack([push(e, 0 * u, {"a": 0.0, "b": 0.0 * x})[0] for e in np.eye(3)], axis=1)
     np.testing.assert_allclose(grad(along)(v), 2 * jacobian.T @ push(v, u, primals[2])[0], rtol=1e-12)
     second = lambda x: linearize(f, x, u, primals[2])[1](*tangents)[0]
-    np.testing.assert_allclose(
-        dualad.jvp(second, (x,), (v,))[1],
-        dualad.jvp(lambda x: dualad.jvp(f, (x, u, primals[2]), tangents)[1][0], (x,), (v,))[1],
-        rtol=1e-12,
-    )
+    twice = lambda x: dualad.jvp(f, (x, u, primals[2]), tangents)[1][0]
+    close(dualad.jvp(second, (x,), (v,))[1], dualad.jvp(twice, (x,), (v,))[1])
 
 
 def test_linearize_through_chains_of_unknown_length_and_without_steps():

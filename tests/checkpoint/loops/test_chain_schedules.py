@@ -48,9 +48,6 @@ def test_budget_chooses_the_schedule_and_says_why():
     assert stats.peak_bytes == slots * 800
 
 
-# --- recorded steps --------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("steps", "slots", "total"), [(10, 2, 26), (10, 3, 19), (100, 7, 278), (100, 8, 263)])
 def test_mixed_makes_the_fewest_evaluations(steps, slots, total):
     calls, stats = [], Stats()

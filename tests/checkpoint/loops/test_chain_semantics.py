@@ -29,9 +29,6 @@ def derivative_of_loop(step, state, rate, steps, loss):
     return loop(rate).real, loop(rate + 1e-30j).imag / 1e-30
 
 
-# --- leaves that share memory ---------------------------------------------------------------------------------------------
-
-
 def both(k, s, rate):
     x, best = s
     x *= rate
@@ -149,9 +146,6 @@ def test_random_steps_with_aliases(start):
     assert 10 < sum(check_random(seed) for seed in range(start, start + 50)) < 50
 
 
-# --- outs, and dtypes -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("schedule", [CTZ(), Mixed(2), StoreAll()], ids=str)
 def test_outs_have_the_dtype_that_numpy_promotes_them_to(schedule):
     def f(x, options):
@@ -177,9 +171,6 @@ def test_a_python_float_is_weak_in_a_chain_too(schedule):
     assert f(ones, 0.5).dtype == np.float32 == value_and_grad(f, argnums=1)(ones, 0.5)[0].dtype
     block = dualad_checkpoint(lambda s, F: s * F)
     assert value_and_grad(lambda F: np.sum(block(ones, F)))(0.5)[1] == 3.0
-
-
-# --- leaves whose derivative would vanish -----------------------------------------------------------------------------------
 
 
 @dataclass
@@ -267,9 +258,6 @@ def test_settings_in_the_state_are_handed_on_unchanged():
         chain(lambda k, s: (s[0], replace(s[1], dt=0.2)), (1.0, config), steps=3)
 
 
-# --- values that leave a step by the side door ------------------------------------------------------------------------------
-
-
 class Sum:
     total = 0.0
 
@@ -310,9 +298,6 @@ def test_what_cannot_be_differentiated_fails_before_the_first_sweep():
     with pytest.raises(TypeError, match=r"float\(\)"):
         grad(lambda x: chain(step, x, steps=1000))(1.0)
     assert calls == [0]
-
-
-# --- results are compared -------------------------------------------------------------------------------------------------
 
 
 class Model:
@@ -404,9 +389,6 @@ def test_nan_and_infinite_states_compare_equal():
     with np.errstate(all="ignore"):
         gradient = grad(lambda x: np.sum(chain(lambda k, x: x * np.array([1e200, 1.0, np.nan]), x, steps=4)))(np.ones(3))
     assert gradient[1] == 1.0
-
-
-# --- forward mode lifts a plain state; errors --------------------------------------------------------------------------------
 
 
 def test_a_step_that_writes_into_a_plain_state_in_every_mode():

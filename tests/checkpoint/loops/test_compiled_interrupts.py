@@ -3,10 +3,11 @@
 import shutil
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import numpy as np
 import pytest
-from calls import Interrupted, bits
+from calls import Interrupted, bits, fail_at
 from compiled_chains import JITTED, ROWS, N, driven, in_place, random, total
 
 pytest.importorskip("llvmlite")
@@ -27,27 +28,14 @@ def whole(storage=None, **options):
 @pytest.mark.parametrize("block", [1, 4, N])
 def test_a_resumed_chain_goes_on_with_the_same_bits(block, tmp_path, monkeypatch):
     reference, place = whole(block=block), tmp_path / "run"
-    calls, stop, made = [0], [0], []
-    for name, owner in (("advance", segments.Segments), ("pull", segments.Reversal)):
-        inner = getattr(owner, name)
-
-        def watched(*args, inner=inner):
-            calls[0] += 1
-            if calls[0] == stop[0]:
-                raise Interrupted
-            return inner(*args)
-
-        monkeypatch.setattr(owner, name, watched)
     for at in (1, 3, 8, 20, 45, 70, 10**9):
-        calls[0], stop[0] = 0, at
-        stats = Stats()
-        try:
-            assert whole(Disk(place, resume=True, every=0), block=block, stats=stats) == reference
-            made.append(stats.advances)
+        with monkeypatch.context() as patch, suppress(Interrupted):
+            fail_at(patch, at, (segments.Segments, "advance"), (segments.Reversal, "pull"))
+            assert whole(Disk(place, resume=True, every=0), block=block) == reference
             break
-        except Interrupted:
-            continue
-    assert made and not place.exists()
+    else:
+        pytest.fail("it has never come through")
+    assert at > 1 and not place.exists()
 
 
 @pytest.mark.usefixtures("no_fsync")
@@ -59,18 +47,9 @@ def test_a_resumed_chain_goes_on_and_makes_damaged_states_again(length, schedule
     def gradient(**options):
         return bits(grad(lambda x: total(chain(step, x, 0.1, schedule=schedule, **length, **options)))(x))
 
-    reference, calls = gradient(), [0]
-    inner = segments.Reversal.pull
-
-    def watched(*args):
-        calls[0] += 1
-        if calls[0] == 3:
-            raise Interrupted
-        return inner(*args)
-
-    monkeypatch.setattr(segments.Reversal, "pull", watched)
-    storage, stats = Disk(place, resume=True, every=0), Stats()
-    with pytest.raises(Interrupted):
+    reference, storage, stats = gradient(), Disk(place, resume=True, every=0), Stats()
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        fail_at(patch, 3, (segments.Reversal, "pull"))
         gradient(storage=storage)
     shutil.copytree(place, tmp_path / "whole")
     assert gradient(storage=storage, stats=stats) == reference and ("steps" in length or "blocks of 1" in stats.reason)
@@ -89,18 +68,10 @@ def test_an_interrupt_leaves_a_pullback_that_can_be_called_again(monkeypatch):
     x = random.uniform(size=50)
     for options in ({"schedule": Revolve(3), "block": 1}, {"block": 5}, {"schedule": Mixed(4), "block": 2}):
         _, pullback = vjp(lambda x, options=options: total(chain(JITTED[in_place], x, 0.1, steps=N, **options)), x)
-        reference, inner = bits(pullback(1.0)), segments.Reversal.pull
+        reference = bits(pullback(1.0))
         for at in (1, 2, 5):
-            calls = [0]
-
-            def interrupted(*args, calls=calls, at=at, inner=inner):
-                calls[0] += 1
-                if calls[0] == at:
-                    raise KeyboardInterrupt
-                return inner(*args)
-
             with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-                patch.setattr(segments.Reversal, "pull", interrupted)
+                fail_at(patch, at, (segments.Reversal, "pull"), error=KeyboardInterrupt)
                 pullback(1.0)
             assert bits(pullback(1.0)) == reference
 

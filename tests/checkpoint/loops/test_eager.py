@@ -1,7 +1,5 @@
 """Chains on plain values and in forward mode honour what they are given: progress=, check=, max_steps=, stats=, token=."""
 
-from __future__ import annotations
-
 import gc
 from itertools import count
 

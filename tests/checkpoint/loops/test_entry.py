@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from killing import kill_again_and_again
 
-from checkpoint import CTZ, Disk, Memory, Online, Periodic, Revolve, StoreAll, chain, grad, vjp
+from checkpoint import CTZ, Disk, Online, Periodic, Revolve, StoreAll, chain, grad, vjp
 
 N = 17
 STATE = (np.array([0.3, -0.2, 0.9]), 0.5)
@@ -164,10 +164,6 @@ print(" ".join(Calls().gradient(storage=Disk(folder, resume=True, every=0), **op
 def test_killed(tmp_path, folder, length):
     """At random calls of the step and the system; on one folder until one process comes through, then anew."""
     kill_again_and_again(tmp_path, folder, SCRIPT, length, module=__name__, kills=16, latest=560, expected=" ".join(EXPECTED[length]))
-
-
-def test_memory_needs_no_rows():
-    assert Calls().gradient(storage=Memory()) == EXPECTED["known"]
 
 
 DAMAGES = {

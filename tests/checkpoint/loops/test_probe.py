@@ -1,7 +1,5 @@
 """A step of a compiled chain is compared with the plain one: stale programs are traced again."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

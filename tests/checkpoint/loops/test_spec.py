@@ -75,23 +75,6 @@ def test_a_gradient_through_four_steps_is_a_short_walk():
         assert shortest.within(calls=190, files=18, hops=80), shortest
 
 
-def test_what_calls_a_step_passes_everything():
-    """Rows and outs, params in containers, none of them, and steps made twice, against the loop written out."""
-    rows, x, p = np.linspace(0.0, 1.0, 6).reshape(3, 2), np.array([0.3, 0.7]), {"a": 0.5, "b": [np.array([1.0, 2.0])]}
-
-    def step(k, state, row, p):
-        return {"x": state["x"] * p["a"] + row * p["b"][0] * k}, (state["x"] * row,)
-
-    expected, outs = x, []
-    for k in range(3):
-        outs.append(expected * rows[k])
-        expected = expected * 0.5 + rows[k] * p["b"][0] * k
-    for check in (False, True):
-        final, (made,) = chain(step, {"x": x}, p, inputs=rows, outputs=True, check=check)
-        assert final["x"].tobytes() == expected.tobytes() and made.tobytes() == np.array(outs).tobytes()
-    assert chain(lambda k, x: x * 2 + k, 1.0, steps=3, check=True) == 12.0
-
-
 @pytest.mark.parametrize("compiled", [False, True])
 def test_parameters_are_not_kept(compiled):
     """A compiled step remembers its program from call to call, and nothing of the arrays that it was given."""

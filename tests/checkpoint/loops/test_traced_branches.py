@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from calls import bits
+from calls import bits, close
 
 from checkpoint import chain, grad, hvp
 from checkpoint.loops.traced import Turn
@@ -40,8 +40,7 @@ def loops_in(jitted):
 def test_a_chain_whose_steps_branch_is_one_operation(f, backend):
     fast = jit(f, backend=backend)
     assert bits(fast(X, C)) == bits(f(X, C)) and len(loops_in(fast)) == 1
-    for ours, plain in zip(jit(grad(f, argnums=(0, 1)), backend=backend)(X, C), grad(f, argnums=(0, 1))(X, C), strict=True):
-        np.testing.assert_allclose(ours, plain, rtol=1e-12, atol=1e-15)
+    close(jit(grad(f, argnums=(0, 1)), backend=backend)(X, C), grad(f, argnums=(0, 1))(X, C), atol=1e-15)
     t = np.cos(X)
     np.testing.assert_allclose(jvp(fast, (X, C), (t, 0.3))[1], jvp(f, (X, C), (t, 0.3))[1], rtol=1e-12)
     np.testing.assert_allclose(jit(lambda x: hvp(lambda x: f(x, C), x, t), backend=backend)(X), hvp(lambda x: f(x, C), X, t), rtol=1e-11)

@@ -1,7 +1,5 @@
 """Steps found in compiled code: they are SciPy's to rounding, with its counts and messages, and those made again have the same bits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

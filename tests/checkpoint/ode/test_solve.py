@@ -1,7 +1,5 @@
 """solve_ivp and odeint: the values are SciPy's, the derivatives those of closed solutions and of differences."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np
@@ -284,9 +282,6 @@ def test_a_solution_in_a_step_of_a_chain():
     np.testing.assert_allclose(by_rate, -6.0 * np.exp(-1.0), rtol=1e-9)
 
 
-# --- odeint -----------------------------------------------------------------------------------------------------------------
-
-
 def test_odeint_agrees_with_scipys():
     times = np.linspace(0.0, 5.0, 11)
     slope = lambda y, t, w: [y[1], -w * w * y[0]]
@@ -297,9 +292,6 @@ def test_odeint_agrees_with_scipys():
     np.testing.assert_allclose(pulled, -times * np.sin(1.9 * times), atol=1e-6)
     by_times = jacobian(lambda t: odeint(slope, [1.0, 0.0], t, args=(1.9,))[:, 0])(times)
     np.testing.assert_allclose(np.diag(by_times)[1:], -1.9 * np.sin(1.9 * times[1:]), atol=1e-5)
-
-
-# --- bad input --------------------------------------------------------------------------------------------------------------
 
 
 def decay(t, y, rate=1.0):

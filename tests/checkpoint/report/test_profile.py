@@ -125,9 +125,6 @@ def test_mixed_needs_record_and_pulls_recorded_steps_without_evaluating_them():
         profile(step, X, pull=pull, seed=X, steps=40, schedules=[Mixed(3)])
 
 
-# ------------------------------------------------------------------------------------------------------ the step of a chain
-
-
 def chained(k, state, rate, name):
     u, n = state
     return u + rate * np.sin(u), n + 1

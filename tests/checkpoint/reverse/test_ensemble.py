@@ -1,7 +1,5 @@
 """map_gradients: values and gradients in order, whatever computes them; members that fail, and what is kept of the others."""
 
-from __future__ import annotations
-
 import multiprocessing
 import pickle
 import sys
@@ -153,9 +151,6 @@ def test_an_interrupt_leaves_nothing_running():
 def test_a_bar(bars):
     map_gradients(np.sum, XS, progress=True)
     assert [(bar.desc, bar.unit, bar.total, bar.count, bar.closed) for bar in bars] == [("map_gradients", "member", 7, 7, True)]
-
-
-# --- compiled functions -----------------------------------------------------------------------------------------------------------
 
 
 def swing(state, rate):

@@ -1,7 +1,5 @@
 """hessian: forward over reverse, dense and sparse, against forward over forward."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The shortest paths of Var: what one operation more takes, in Python calls, and that their adjoints are those of other paths."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from walking import walked

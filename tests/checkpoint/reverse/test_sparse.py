@@ -1,7 +1,5 @@
 """Sparse Jacobians by columns, rows and both, and recorded linear operators, against dense ones."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """jacobian_rows and recorded jacobian_columns: the matrix that checkpoint.jacobian gives, from one recording."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

@@ -85,8 +85,6 @@ def test_other_leaves_are_refused(leaf):
         check_leaves([1.0, leaf])
 
 
-# ------------------------------------------------------------------------------------------------------------ damage
-
 SMALL = [np.arange(3.0), 1.5, "text", np.float32(2)]
 
 
@@ -209,9 +207,6 @@ def test_another_format_is_refused(path, number):
     path.write_bytes(data[:4] + struct.pack("<H", number) + data[6:])
     with pytest.raises(DamagedState, match="not the file of a state in this format"):
         read_leaves(path, 0)
-
-
-# ----------------------------------------------------------------------------------------------------------- writing
 
 
 def test_it_is_written_whole_or_not_at_all(path, monkeypatch):

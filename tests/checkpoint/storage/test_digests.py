@@ -27,9 +27,6 @@ def pull(k, x, g):
     return g + 0.1 * (k % 3 + 1) * np.cos(x * (k % 3 + 1)) * g
 
 
-# --------------------------------------------------------------------------------------------------------- checksums
-
-
 @pytest.mark.parametrize("layout", [np.asfortranarray, lambda x: x[::-1][::-1], lambda x: x.T.copy().T])
 def test_the_layout_does_not_matter(layout):
     assert checksum({"x": layout(X)}) == checksum({"x": X})
@@ -61,9 +58,6 @@ def test_arrays_of_others():
     for leaf in (object(), np.array([None])):
         with pytest.raises(TypeError, match=r"check=True: a state has a leaf of type .*cannot be compared"):
             checksum(leaf)
-
-
-# ------------------------------------------------------------------------------------------------------------- sweeps
 
 
 @pytest.mark.parametrize("schedule", [StoreAll(), CTZ(), CTZ("bisect"), Revolve(2), Periodic(), Online(3)], ids=repr)
@@ -103,9 +97,6 @@ def test_a_storage_with_loss_is_noticed():
         reverse(step, pull, X, X, steps=30, storage=Memory(compress="float32"), check=True)
     with pytest.raises(RuntimeError, match="another x_"):
         reverse(lambda k, x: np.add(x, 1, out=x), pull, X, X, steps=30, storage=Memory(copy=lambda x: x), check=True)
-
-
-# ----------------------------------------------------------------------------------------------------------- digests
 
 
 NAMES = """

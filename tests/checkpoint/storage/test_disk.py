@@ -68,9 +68,6 @@ def test_a_new_parent_is_private_too(tmp_path):
     assert os.listdir(tmp_path / "a" / "b") == []
 
 
-# -------------------------------------------------------------------------------------------------- in the background
-
-
 class Gate:
     """Stands in for a function of files: it is entered, and waits until it may go on. `calls`: the states that it was called for."""
 
@@ -157,9 +154,6 @@ def test_an_error_of_the_thread_reaches_the_caller(session, monkeypatch):
         session.drop(0)
 
 
-# ------------------------------------------------------------------------------------------------------------ cleaning
-
-
 SCRIPT = """
 import os, sys, numpy as np
 from checkpoint.storage import Disk, background
@@ -210,9 +204,6 @@ def test_hundreds_of_sessions_leave_no_thread_and_no_open_file(tmp_path):
     gc.collect()
     assert os.listdir(tmp_path) == []
     assert (threading.active_count(), len(os.listdir("/dev/fd"))) == (threads, files)
-
-
-# -------------------------------------------------------------------------------------------------------- small states
 
 
 @pytest.fixture

@@ -35,9 +35,6 @@ def test_seconds_of_any_kind_become_float(tmp_path):
             assert storage.every == 2.0 and type(storage.every) is float
 
 
-# --- flags, answers, stats --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("value", [True, False, np.True_, np.False_])
 def test_flags(value):
     assert flag(value, where="f", argument="a") is bool(value)

@@ -1,7 +1,5 @@
 """Durability wraps a sweep: what stays in memory knows nothing of it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -61,9 +61,6 @@ def test_what_keeps_a_small_state_counts():
     assert plan(1000, 10_000, 3 * 10_000 + 50 * 10_480).schedule == Revolve(50)
 
 
-# --------------------------------------------------------------------------------------------------------- with a disk
-
-
 def seconds(schedule, steps, step, save):
     """The time that plan predicts."""
     use = traffic(steps, schedule.limit(steps))
@@ -102,9 +99,6 @@ def test_blocks_of_compiled_steps():
     blocks = blocks_of(10**6, 24, 256_000 - 6 * 24, 2e-8, 2e-5)
     assert chosen == (blocks.schedule, Memory(), blocks.reason, blocks.size) and chosen.block > 1000
     assert plan(500, "1 MB", "20 MB", step_seconds=1e-2, call_seconds=2e-5).block == 1
-
-
-# -------------------------------------------------------------------------------------------------------------- misuse
 
 
 def test_a_budget_that_is_too_small_says_what_is_needed():

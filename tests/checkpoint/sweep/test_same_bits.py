@@ -1,7 +1,5 @@
 """A sweep gives the same bits whatever its schedule, its storage, its length (known or not), and however its step hands on arrays."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np
