@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from comparing import agree, close, loss
 
-from checkpoint import grad, hvp, vjp
+from checkpoint import grad
 from checkpoint import jacobian as reverse_jacobian
-from dualad import hessian, jacobian, jit, jvp, sparsity
+from dualad import hessian, jacobian, jit, sparsity
 from dualad.graph.nested import Scan, unrolled
 from dualad.graph.trace import Trace
 from dualad.jit.arguments import Call
@@ -76,60 +77,49 @@ def pair(request):
     return (lambda *args: fast(*args)), in_python(body, backwards), examples
 
 
-def close(a, b):
-    for x, y in zip(a, b, strict=True):
-        np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-12)
+def check(fast, slow, args, **options):
+    agree(fast, slow, args, rtol=1e-11, atol=1e-12, **options)
 
 
-def loss(f):
-    return lambda *args: sum(np.sum(out * np.cos(out)) for out in f(*args))
-
-
-def test_values(pair):
+def test_values_and_derivatives(pair):
     fast, slow, args = pair
-    close(fast(*args), slow(*args))
-
-
-def test_derivatives_of_order_one(pair):
-    fast, slow, args = pair
-    every = tuple(range(4))
-    close(grad(loss(fast), argnums=every)(*args), grad(loss(slow), argnums=every)(*args))
-    tangents = tuple(np.cos(arg) for arg in args)
-    close(jvp(fast, args, tangents)[1], jvp(slow, args, tangents)[1])
-    cotangents = tuple(np.sin(out) for out in slow(*args))
-    close(vjp(fast, *args)[1](cotangents), vjp(slow, *args)[1](cotangents))
+    check(fast, slow, args)
     for k in range(4):  # of one argument, the others constant
-        close([grad(loss(fast), argnums=k)(*args)], [grad(loss(slow), argnums=k)(*args)])
+        check(fast, slow, args, order=1, argnums=(k,))
 
 
 def test_many_directions(pair):
     fast, slow, (x, y, rows, p) = pair
+    by_rows, by_x = ([lambda r, f=f: f(x, y, r, p)[0] for f in (fast, slow)], [lambda x, f=f: f(x, y, rows, p)[2] for f in (fast, slow)])
     for transform in (jacobian, reverse_jacobian):
-        close([transform(lambda r: fast(x, y, r, p)[0])(rows)], [transform(lambda r: slow(x, y, r, p)[0])(rows)])
-        close([transform(lambda x: fast(x, y, rows, p)[2])(x)], [transform(lambda x: slow(x, y, rows, p)[2])(x)])
+        close(*(transform(f)(rows) for f in by_rows), rtol=1e-11, atol=1e-12)
+        close(*(transform(f)(x) for f in by_x), rtol=1e-11, atol=1e-12)
+    close(*(hessian(lambda x, f=f: loss(f)(x, y, rows, p))(x) for f in (fast, slow)), rtol=1e-11, atol=1e-12)
 
 
-def test_derivatives_of_order_two(pair):
-    fast, slow, (x, y, rows, p) = pair
-    f, g = (lambda x: loss(fast)(x, y, rows, p)), (lambda x: loss(slow)(x, y, rows, p))
-    close([hessian(f)(x)], [hessian(g)(x)])
-    close([hvp(f, x, np.cos(x))], [hvp(g, x, np.cos(x))])
+def factors(k, lower, y, row, p):
+    """What the turns kept of a factorization is what `solve` is given while the derivative is traced: no zeros stand for it."""
+    y = y * p + np.linalg.solve(lower, y)
+    return np.linalg.cholesky(lower @ lower.T + row * np.eye(2)), y, y[0]
+
+
+def solved(k, x, y, row, p):
+    """A body that calls functions is run by NumPy."""
+    return np.linalg.solve(np.eye(4) * 3.0 + np.outer(x, row), x), y + x, y * p
+
+
+CALLED = {
+    factors: (np.array([[1.0, 0.0], [0.3, 1.0]]), np.ones(2), np.linspace(1.0, 2.0, TURNS), np.float64(0.7)),
+    solved: BODIES["mixed"][1],
+}
 
 
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_factors_of_every_turn(backend, backwards):
-    """What the turns kept of a factorization is what `solve` is given while the derivative is traced: no zeros stand for it."""
-
-    def body(k, lower, y, row, p):
-        y = y * p + np.linalg.solve(lower, y)
-        return np.linalg.cholesky(lower @ lower.T + row * np.eye(2)), y, y[0]
-
-    examples = (np.array([[1.0, 0.0], [0.3, 1.0]]), np.ones(2), np.linspace(1.0, 2.0, TURNS), np.float64(0.7))
-    fast, slow = compiled(as_loop(body, backwards, examples), examples, backend), in_python(body, backwards)
-    close(grad(loss(fast), argnums=(0, 1, 2, 3))(*examples), grad(loss(slow), argnums=(0, 1, 2, 3))(*examples))
-    x, *others = examples
-    close([hvp(lambda x: loss(fast)(x, *others), x, np.cos(x))], [hvp(lambda x: loss(slow)(x, *others), x, np.cos(x))])
+@pytest.mark.parametrize("body", CALLED)
+def test_turns_that_call_functions(body, backend, backwards):
+    examples = CALLED[body]
+    check(compiled(as_loop(body, backwards, examples), examples, backend), in_python(body, backwards), examples)
 
 
 def test_a_loop_of_a_loop():
@@ -152,23 +142,7 @@ def test_a_loop_of_a_loop():
     for backend in BACKENDS:
         with Trace() as trace:
             whole = trace.finish(outer(*[trace.input(arg) for arg in args]))
-        fast = Compiled(whole, backend)
-        close(fast(*args), slow(*args))
-        f = loss(lambda *args: fast(*args))
-        close(grad(f, argnums=(0, 1, 2, 3))(*args), grad(loss(slow), argnums=(0, 1, 2, 3))(*args))
-        close([hvp(lambda x: f(x, y, p, rows), x, y)], [hvp(lambda x: loss(slow)(x, y, p, rows), x, y)])
-
-
-def test_a_body_that_calls_functions_is_run_by_numpy():
-    def solved(k, x, y, row, p):
-        return np.linalg.solve(np.eye(4) * 3.0 + np.outer(x, row), x), y + x, y * p
-
-    examples = BODIES["mixed"][1]
-    for backend in BACKENDS:
-        fast = compiled(as_loop(solved, False, examples), examples, backend)
-        close(fast(*examples), in_python(solved, False)(*examples))
-        args = tuple(range(4))
-        close(grad(loss(lambda *a: fast(*a)), argnums=args)(*examples), grad(loss(in_python(solved, False)), argnums=args)(*examples))
+        check(Compiled(whole, backend), slow, args)
 
 
 def test_equal_loops_are_equal():
@@ -208,7 +182,7 @@ def test_turns_can_be_written_out_again(name, backwards):
     program = compiled(as_loop(body, backwards, examples), examples, "numpy").program
     flat = unrolled(program, 1000)
     assert not any(type(operation.fn) is Scan for operation in flat.operations)
-    close(flat.run(*examples), in_python(body, backwards)(*examples))
+    close(flat.run(*examples), list(in_python(body, backwards)(*examples)), rtol=1e-11, atol=1e-12)
     assert len(unrolled(program, 10).operations) == 1 and unrolled(flat, 1000) is flat
 
 

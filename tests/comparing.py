@@ -1,0 +1,105 @@
+"""How results of any structure are compared, bit by bit or nearly; and the derivatives of one function with those of another."""
+
+from __future__ import annotations
+
+import numpy as np
+import optree
+
+from checkpoint import grad
+from dualad import jit, jvp
+
+
+def leaves(tree):
+    return optree.tree_leaves(tree)
+
+
+def bits(x):
+    """Return what tells a number or an array apart: of NaN there is one."""
+    x = np.asarray(x)
+    return x.dtype, x.shape, (np.where(np.isnan(x), np.array(np.nan, x.dtype), x) if x.dtype.kind in "fc" else x).tobytes()
+
+
+def same(got, expected):
+    """Check that two results are of the same structure, types and bits."""
+    assert optree.tree_structure(got) == optree.tree_structure(expected)
+    for a, b in zip(leaves(got), leaves(expected), strict=True):
+        assert type(a) is type(b), f"{type(a)} instead of {type(b)}"
+        assert bits(a) == bits(b) if isinstance(b, np.ndarray | np.generic | float | complex) else a == b, f"{a!r} instead of {b!r}"
+
+
+def close(got, expected, rtol=1e-12, atol=0.0):
+    """Check that two results have the same shapes and dtypes, and nearly the same numbers; texts are equal."""
+    for a, b in zip(leaves(got), leaves(expected), strict=True):
+        a, b = np.asarray(a), np.asarray(b)
+        assert (a.shape, a.dtype) == (b.shape, b.dtype), f"{a.dtype} {a.shape} instead of {b.dtype} {b.shape}"
+        if b.dtype.kind == "U":
+            assert a == b
+        else:
+            np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
+
+
+def outcome(f, *args):
+    """Return what a call returns, or the type and the text of the error that it raises."""
+    try:
+        return f(*args)
+    except Exception as error:
+        return type(error), str(error)
+
+
+def loss(f):
+    """Return a function that makes one number of all results of another, but texts."""
+
+    def total(*args):
+        outs = [np.ravel(out) for out in leaves(f(*args)) if not isinstance(out, str)]
+        return sum(np.sum((np.sin(np.real(out)) + np.imag(out) ** 2) * np.cos(np.arange(out.size) + k)) for k, out in enumerate(outs))
+
+    return total
+
+
+def inexact(args):
+    return tuple(k for k, x in enumerate(args) if all(np.result_type(leaf).kind in "fc" for leaf in leaves(x)))
+
+
+def slope(f, argnums=None):
+    """Return the gradient of the loss of a function by these arguments, or by all that are inexact."""
+    return lambda *args: grad(loss(f), argnums=argnums or inexact(args))(*args)
+
+
+def tangent(f, argnums=None):
+    """Return the tangents of a function along cosines of these arguments, or of all that are inexact."""
+
+    def pushed(*args):
+        moving = argnums or inexact(args)
+
+        def of_moving(*moved):
+            given = dict(zip(moving, moved, strict=True))
+            return f(*(given.get(k, x) for k, x in enumerate(args)))
+
+        moved = tuple(args[k] for k in moving)
+        return jvp(of_moving, moved, optree.tree_map(np.cos, moved))[1]
+
+    return pushed
+
+
+def derivatives(f, order=2, argnums=None):
+    """Return the functions of the value, the slope, the tangent and, of order 2, the tangent of the slope."""
+    first = slope(f, argnums)
+    return [f, *([first, tangent(loss(f), argnums)] if order else []), *([tangent(first, argnums)] if order > 1 else [])]
+
+
+def agree(fast, f, *points, rtol=1e-12, atol=0.0, **options):
+    """Check that two functions have nearly the same values and derivatives at points, which are tuples of arguments."""
+    pairs = list(zip(derivatives(fast, **options), derivatives(f, **options), strict=True))
+    for args in points:
+        for one, other in pairs:
+            close(one(*args), other(*args), rtol, atol)
+
+
+def eager(f, *points, backend=None, rtol=1e-12, atol=0.0, compile=None, **options):
+    """Check that derivatives of a compiled function, and compiled derivatives, are nearly the eager ones at points."""
+    compile = compile or (lambda f: jit(f, backend=backend))
+    agree(compile(f), f, *points, rtol=rtol, atol=atol, **options)
+    plain = derivatives(f, **options)[1:]
+    for made, one in zip(map(compile, plain), plain, strict=True):
+        for args in points:
+            close(made(*args), one(*args), rtol, atol)
