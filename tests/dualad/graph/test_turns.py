@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections import defaultdict, deque
 from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
-import optree
 import pytest
+from comparing import agree, close, follows, leaves, same
 
 import checkpoint
-import dualad
 from dualad import jit
 from dualad.graph.nested import Scan
 from dualad.jit.compiled import BACKENDS
@@ -150,43 +148,18 @@ FUNCTIONS = [by_while, by_break, by_else, by_return, by_counter, by_count_of_tur
              by_loops_in_loops, by_object, by_array, by_kept]  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def no_warning():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
-
-
 def points(count, seed=0):
     rng = np.random.default_rng(seed)
     return [(float(rng.uniform(0.5, 200.0)), float(10 ** rng.uniform(-2, 2))) for _ in range(count)]
 
 
-def same(one, other):
-    """Whether results are of the same types and bits."""
-    pairs = zip(optree.tree_leaves(one), optree.tree_leaves(other), strict=True)
-    return all(type(x) is type(y) and np.asarray(x).tobytes() == np.asarray(y).tobytes() for x, y in pairs)
-
-
 @pytest.mark.parametrize("f", FUNCTIONS)
-def test_values_are_those_of_the_plain_function_for_all_numbers_of_turns(f):
+def test_values_and_derivatives_are_those_of_the_plain_function_for_all_numbers_of_turns(f):
     fast = jit(f, backend="numpy", paths=12)
-    for at in points(20):
-        assert same(fast(*at), f(*at))
+    assert not follows(fast, f, points(20))
     assert "loop of at most" in fast.program(1.0, 2.0) and int(re.search(r"(\d+) path", fast.explain(1.0, 2.0))[1]) <= 7
-
-
-@pytest.mark.parametrize("f", FUNCTIONS)
-def test_derivatives_are_those_of_eager_code(f):
-    fast = jit(f, backend="numpy", paths=12)
-    total = lambda f: lambda *at: sum(np.sum(1.0 * out) for out in optree.tree_leaves(f(*at)))
-    grad = lambda f: checkpoint.grad(total(f), argnums=(0, 1))
-    for at in points(2, seed=2):
-        np.testing.assert_allclose(grad(fast)(*at), grad(f)(*at), rtol=1e-9)
-        pushed = [dualad.jvp(total(one), at, (1.0, 0.5))[1] for one in (fast, f)]
-        np.testing.assert_allclose(*pushed, rtol=1e-9)
-    twice = [dualad.jvp(grad(one), at, (1.0, 0.5))[1] for one in (fast, f)]
-    np.testing.assert_allclose(*twice, rtol=1e-6)
+    agree(fast, f, *points(2, seed=2), rtol=1e-9, order=1)
+    agree(fast, f, points(2, seed=2)[1], rtol=1e-6)
 
 
 def test_numbers_of_turns_from_0_to_200_are_a_few_paths():
@@ -195,10 +168,8 @@ def test_numbers_of_turns_from_0_to_200_are_a_few_paths():
             x = x * 0.97 - 0.001 * np.sin(x)
         return x
 
-    fast, rng = jit(decay, backend="numpy", paths=3), np.random.default_rng(4)
-    for turns in rng.integers(0, 200, 60):
-        at = 0.97 ** -float(turns), 1.0
-        assert same(fast(*at), decay(*at))
+    fast, turns = jit(decay, backend="numpy", paths=3), np.random.default_rng(4).integers(0, 200, 60)
+    assert not follows(fast, decay, [(0.97 ** -float(n), 1.0) for n in turns])
     assert fast.traces <= 4 and re.search(r"; [123] path", fast.explain(1.0, 2.0))
 
 
@@ -211,76 +182,95 @@ def test_a_gradient_keeps_a_state_for_each_turn_up_to_a_power_of_two():
     fast = jit(shrunk, backend="numpy")
     for turns, rows in ((6, 8), (20, 32), (9, 32), (37, 64)):
         x = np.full(10, 0.9**-turns / np.sqrt(10.0))
-        assert same(checkpoint.grad(fast)(x), checkpoint.grad(shrunk)(x))
+        same(checkpoint.grad(fast)(x), checkpoint.grad(shrunk)(x))
         (entry,) = fast.entries.values()
         forward, _ = entry.compiled.split_forward_backward([x], (True,), False)
         (loop,) = [operation for operation in forward.program.operations if type(operation.fn) is Scan]
         assert [kept.shape for kept in loop.outputs[loop.fn.carried :]] == [(rows, 10), (rows,)]
 
 
-def test_an_error_after_too_many_turns_is_that_of_the_function():
-    def limited(a, x):
-        n = 0
-        while abs(x * x - a) > 1e-12 * a:
-            x = 0.5 * (x + a / x)
-            n += 1
-            if n == 9:
-                raise RuntimeError(f"no root after {n} turns")
-        return x
-
-    fast, raised = jit(limited, backend="numpy"), 0
-    for at in points(30, seed=3):
-        try:
-            expected = limited(*at)
-        except RuntimeError:
-            raised += 1
-            with pytest.raises(RuntimeError, match="no root after 9 turns"):
-                fast(*at)
-        else:
-            assert same(fast(*at), expected)
-    assert 0 < raised < 30
+def limited(a, x):  # by an error after too many turns
+    n = 0
+    while abs(x * x - a) > 1e-12 * a:
+        x = 0.5 * (x + a / x)
+        n += 1
+        if n == 9:
+            raise RuntimeError(f"no root after {n} turns")
+    return x
 
 
-def test_a_for_loop_around_the_loop_ends_after_its_own_turns():
-    def breaks(a, x):
-        total = x
-        for _ in range(3):
-            while total > 0.0:
-                total = total * 0.8
-                if total < 0.5:
-                    break
-            total = total + 40.0
-            if total > 200.0:
-                return total
-        return total * a
-
-    fast = jit(breaks, backend="numpy", paths=64)
-    for at in points(8, seed=5):
-        assert same(fast(*at), breaks(*at))
-
-
-def test_history_that_is_not_traced_is_not_taken_for_a_loop():
-    def illinois(a, x):
-        low, high = 0.0 * a, a + 1.0
-        f, g, side = low * low - a, high * high - a, 0
-        while abs(high - low) > 1e-6 * high:
-            middle = (f * high - g * low) / (f - g)
-            now = middle * middle - a
-            if abs(now) < 1e-9 * a:
+def breaks(a, x):  # around the loop, a for loop that ends after its own turns
+    total = x
+    for _ in range(3):
+        while total > 0.0:
+            total = total * 0.8
+            if total < 0.5:
                 break
-            if now > 0:
-                high, g = middle, now
-                f = 0.5 * f if side == 1 else f
-                side = 1
-            else:
-                low, f = middle, now
-                g = 0.5 * g if side == -1 else g
-                side = -1
-        return middle * x
+        total = total + 40.0
+        if total > 200.0:
+            return total
+    return total * a
 
-    fast = jit(illinois, backend="numpy", paths=40)
-    for at in points(6, seed=6):
-        assert same(fast(*at), illinois(*at))
+
+def illinois(a, x):  # history that is not traced is not taken for a loop
+    low, high = 0.0 * a, a + 1.0
+    f, g, side = low * low - a, high * high - a, 0
+    while abs(high - low) > 1e-6 * high:
+        middle = (f * high - g * low) / (f - g)
+        now = middle * middle - a
+        if abs(now) < 1e-9 * a:
+            break
+        if now > 0:
+            high, g = middle, now
+            f = 0.5 * f if side == 1 else f
+            side = 1
+        else:
+            low, f = middle, now
+            g = 0.5 * g if side == -1 else g
+            side = -1
+    return middle * x
+
+
+def damped(a, x):  # the constants around the loop are told from what may leave it
+    n = 0
+    while n < 7 and abs(x) > 0.08:
+        n += 1
+        x = 0.5 * x + 0.3 * (x + 0.5 * a) / (1.0 + abs(x + 0.5 * a))
+        last, a = a, 0.4 * a + 0.1 * x
+        if abs(a - last) < 0.02:
+            a = a * 0.8
+    return a * x
+
+
+def by_middle(a, x):  # which is `low` or `high`, too
+    low, high = 0.0 * a, 10.0 * a + x
+    while high - low > 1e-2:
+        middle = 0.5 * (low + high)
+        if np.cos(middle) > a / 300:
+            low = middle
+        else:
+            high = middle
+    return middle
+
+
+def by_middle_of_pair(a, x):
+    low, high = 0.01 * a, 3.0 + 0.05 * x
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.cos(middle) > 0 else (low, middle)
+        if high - low < 1e-2:
+            break
+    return middle
+
+
+@pytest.mark.parametrize("f", [limited, breaks, illinois, damped, by_middle, by_middle_of_pair])
+def test_what_may_be_taken_for_a_loop_or_for_a_constant_is_told_apart(f):
+    at = [(0.9 * y, y) for y in (0.9, -0.83, 0.41, 0.17)] if f is damped else points(30 if f is limited else 12, seed=3)
+    raised = follows(jit(f, backend="numpy", paths=64, verify=False), f, at)
+    assert 0 < raised < 30 if f is limited else not raised
+    if f is damped:
+        for point in at:
+            agree(jit(f, backend="numpy"), f, point, order=1)
 
 
 def halved(x, n):
@@ -356,9 +346,7 @@ def test_what_a_step_keeps_to_itself_is_not_taken_for_constant(made):
         return x
 
     fast = jit(f, backend="numpy", verify=False)
-    for turns in (5, 6, 8, 12):
-        at = 1.0, 0.99 * 2.0**turns
-        assert same(fast(*at), f(*at))
+    follows(fast, f, [(1.0, 0.99 * 2.0**turns) for turns in (5, 6, 8, 12)])
 
 
 def by_parity(a, x):  # what is read in a turn was made in it, or in the turn before
@@ -408,9 +396,7 @@ def by_answer_of_the_first_turn(a, x):
 def test_turns_that_differ_are_told_apart(f):
     for order in ((6, 5, 4, 3, 2, 1, 0, 8, 7, 11), (0, 1, 2, 3, 4, 5, 6, 7, 8, 10), (5, 9, 2, 0, 12)):
         fast = jit(f, backend="numpy", paths=40, verify=False)
-        for k, turns in enumerate(order):
-            at = 1.0 + 0.01 * k, 0.999 * 2.0**turns
-            assert same(fast(*at), f(*at))
+        follows(fast, f, [(1.0 + 0.01 * k, 0.999 * 2.0**turns) for k, turns in enumerate(order)])
 
 
 @pytest.mark.skipif("llvm" not in BACKENDS, reason="llvmlite is not installed")
@@ -429,55 +415,6 @@ def test_loops_compile_with_the_values_of_numpy():
     for f, order in ((by_while, 0), (by_counter, 0), (by_bisection, 0), (by_array, 1)):
         fast = jit(f, backend="llvm")
         for at in points(20):
-            for one, other in zip(optree.tree_leaves(fast(*at)), optree.tree_leaves(f(*at)), strict=True):
-                assert type(one) is type(other)
-                np.testing.assert_allclose(one, other, rtol=order * 1e-12)
-        grad = checkpoint.grad(lambda *at, f=fast: sum(np.sum(1.0 * out) for out in optree.tree_leaves(f(*at))), argnums=(0, 1))
-        plain = checkpoint.grad(lambda *at, f=f: sum(np.sum(1.0 * out) for out in optree.tree_leaves(f(*at))), argnums=(0, 1))
-        np.testing.assert_allclose(grad(3.0, 9.0), plain(3.0, 9.0), rtol=1e-10)
-
-
-def test_a_loop_that_may_be_left_is_told_from_the_constants_around_it():
-    def damped(a, x):
-        n = 0
-        while n < 7 and abs(x) > 0.08:
-            n += 1
-            x = 0.5 * x + 0.3 * (x + 0.5 * a) / (1.0 + abs(x + 0.5 * a))
-            last, a = a, 0.4 * a + 0.1 * x
-            if abs(a - last) < 0.02:
-                a = a * 0.8
-        return a * x
-
-    for y in (0.9, -0.83, 0.41, 0.17):
-        fast = jit(damped, backend="numpy")
-        assert same(fast(0.9 * y, y), damped(0.9 * y, y))
-        gradients = [checkpoint.grad(f, argnums=(0, 1))(0.9 * y, y) for f in (fast, damped)]
-        np.testing.assert_allclose(*gradients, rtol=1e-12)
-
-
-def by_middle(a, x):
-    low, high = 0.0 * a, 10.0 * a + x
-    while high - low > 1e-2:
-        middle = 0.5 * (low + high)
-        if np.cos(middle) > a / 300:
-            low = middle
-        else:
-            high = middle
-    return middle  # which is `low` or `high`, too
-
-
-def by_middle_of_pair(a, x):
-    low, high = 0.01 * a, 3.0 + 0.05 * x
-    for _ in range(30):
-        middle = (low + high) / 2
-        low, high = (middle, high) if np.cos(middle) > 0 else (low, middle)
-        if high - low < 1e-2:
-            break
-    return middle
-
-
-@pytest.mark.parametrize("f", [by_middle, by_middle_of_pair])
-def test_variables_that_are_the_same_after_some_turns_are_told_apart(f):
-    fast = jit(f, backend="numpy", paths=64, verify=False)
-    for at in points(12, seed=8):
-        assert same(fast(*at), f(*at))
+            close(fast(*at), f(*at), rtol=order * 1e-12)
+            assert [type(one) for one in leaves(fast(*at))] == [type(one) for one in leaves(f(*at))]
+        agree(fast, f, (3.0, 9.0), rtol=1e-10, order=1)
