@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from calls import Interrupted
+from fits import ending
 from scipy.optimize import minimize
 
 from checkpoint import Fit, chain, grad, hvp, value_and_grad
@@ -84,28 +85,17 @@ def test_interrupted_and_gone_on(fit, end):
 
 
 def test_a_chain_that_is_done_is_not_made_again_while_another_one_of_the_evaluation_is(fit):
-    state = SimpleNamespace(made=[], broken=True)
-    unseen = ContextVar("state", default=state)
-
-    def noting(k, x, p):
-        unseen.get().made.append(k)
-        return x * p
-
-    def failing(k, x, p):
-        if k == 7 and unseen.get().broken:
-            raise Interrupted
-        return np.sin(x) + p
+    noting, first = ending(lambda k, x, p: x * p)
+    failing, second = ending(lambda k, x, p: np.sin(x) + p, 8)
 
     def both(p):
-        first = grad(lambda p: chain(noting, 1.0, p, steps=N, storage=fit))(p)  # which is pulled back before the other begins
-        return first + chain(failing, 1.0, p, steps=N, storage=fit)
+        done = grad(lambda p: chain(noting, 1.0, p, steps=N, storage=fit))(p)  # which is pulled back before the other begins
+        return done + chain(failing, 1.0, p, steps=N, storage=fit)
 
     with pytest.raises(Interrupted):
         fit(both)(1.01)
-    whole = len(state.made)
-    state.made, state.broken = [], False
-    found = fit(both)(1.01)
-    made = len(state.made)
+    whole, first.made, second.left = len(first.made), [], None
+    found, made = fit(both)(1.01), len(first.made)
     assert found == grad(lambda p: chain(noting, 1.0, p, steps=N))(1.01) + chain(failing, 1.0, 1.01, steps=N)
     assert made <= 4 < 3 * N < whole, "the first step and the first pull"
     assert not list(fit.path.glob("*.evaluation"))

@@ -12,13 +12,13 @@ import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from calls import Interrupted
-from fits import anew
+from fits import anew, ending
 
 from checkpoint import Fit, chain, grad
 from checkpoint.durable import fit as module
@@ -150,15 +150,7 @@ def test_what_a_killed_process_wrote_in_part_is_cut_off(fit):
 
 @pytest.mark.parametrize("how", ["flipped", "lost"])
 def test_a_damaged_evaluation_begins_again(durable, how):
-    fit, state = durable, SimpleNamespace(left=9)
-    unseen = contextvars.ContextVar("state", default=state)
-
-    def step(k, u):
-        unseen.get().left -= 1
-        if unseen.get().left == 0:
-            raise Interrupted
-        return u * 1.01
-
+    fit, step = durable, ending(lambda k, u: u * 1.01, 9)[0]
     g = fit(grad(lambda x: np.sum(chain(step, x, steps=9, storage=fit))), name="f")
     with pytest.raises(Interrupted):
         g(np.ones(2))
@@ -279,6 +271,11 @@ def test_many_small_results_need_neither_many_files_nor_a_look_at_the_folder(fit
     assert (fit.path / "results.log").stat().st_size < 500 * 700
 
 
+def in_threads(count, ask):
+    with ThreadPoolExecutor(count) as pool:
+        return [task.result() for task in [pool.submit(ask) for _ in range(count)]]
+
+
 def test_threads_at_one_point_evaluate_once(fit):
     calls, barrier = [], threading.Barrier(8)
 
@@ -288,39 +285,28 @@ def test_threads_at_one_point_evaluate_once(fit):
         return 2.0 * x
 
     f = fit(slow)
-
-    def ask():
-        barrier.wait()
-        return f(1.5), f(2.5)
-
-    with ThreadPoolExecutor(8) as pool:
-        found = [task.result() for task in [pool.submit(ask) for _ in range(8)]]
+    found = in_threads(8, lambda: (barrier.wait() >= 0) and (f(1.5), f(2.5)))
     assert found == [(3.0, 5.0)] * 8 and sorted(calls) == [1.5, 2.5] and (fit.made, fit.answered) == (2, 14)
 
 
 def test_where_one_thread_fails_the_next_evaluates(fit):
-    state = SimpleNamespace(failures=3)
-    guard = threading.Lock()
+    failures = [None] * 3
 
     def fails(x):
-        with guard:
-            state.failures -= 1
-            left = state.failures
         time.sleep(0.01)
-        if left >= 0:
-            raise Interrupted
-        return x
+        try:
+            failures.pop()
+        except IndexError:
+            return x
+        raise Interrupted
 
     f = fit(fails)
 
     def ask():
-        try:
+        with suppress(Interrupted):
             return f(1.0)
-        except Interrupted:
-            return None
 
-    with ThreadPoolExecutor(6) as pool:
-        found = [task.result() for task in [pool.submit(ask) for _ in range(6)]]
+    found = in_threads(6, ask)
     assert found.count(None) == 3 and found.count(1.0) == 3 and fit.made == 1
 
 
@@ -359,38 +345,27 @@ def moved(fit, x, rate=0.1):
     return np.sum(chain(lambda k, u: u + rate * np.sin(u), x, steps=8, storage=fit))
 
 
-def test_equal_chains_in_one_evaluation(durable):
-    """Both are under way at once: the second begins before the first is pulled back."""
-    both = lambda fit: grad(lambda x: moved(fit, x) * moved(fit, x) + moved(fit, x))
+def closing(fit):
+    return lambda x: sum(grad(lambda x, rate=rate: moved(fit, x, rate))(x) for rate in (0.1, 0.2, 0.1))
+
+
+@pytest.mark.parametrize(
+    "of", [lambda fit: grad(lambda x: moved(fit, x) * moved(fit, x) + moved(fit, x)), closing], ids=["equal", "others"]
+)
+def test_several_chains_in_one_evaluation(durable, of):
+    """Equal ones are under way at once; one that differs in what its step closes over finds the folder of the first."""
     x = np.array([0.3, 0.7])
-    assert durable(both(durable), name="f")(x).tobytes() == both(None)(x).tobytes()
+    assert durable(of(durable), name="f")(x).tobytes() == of(None)(x).tobytes()
     assert not list(durable.path.glob("*.evaluation"))
 
 
-def test_chains_that_differ_in_what_their_step_closes_over(durable):
-    """One after the other: the second finds the folder of the first, and takes another one."""
-    x, rates = np.array([0.3, 0.7]), (0.1, 0.2, 0.1)
-    f = durable(lambda x: sum(grad(lambda x, rate=rate: moved(durable, x, rate))(x) for rate in rates))
-    expected = sum(grad(lambda x, rate=rate: moved(None, x, rate))(x) for rate in rates)
-    assert f(x).tobytes() == expected.tobytes() and not list(durable.path.glob("*.evaluation"))
-
-
 def test_equal_chains_go_on(durable):
-    x, state = np.array([0.3, 0.7]), SimpleNamespace(left=30)
-    unseen = contextvars.ContextVar("state", default=state)
-
-    def step(k, u):
-        unseen.get().left -= 1
-        if unseen.get().left == 0:
-            raise Interrupted
-        return u + 0.1 * np.sin(u)
-
-    one = lambda fit, x: np.sum(chain(step, x, steps=8, storage=fit))
-    both = lambda fit: grad(lambda x: one(fit, x) * one(fit, x))
-    expected, f = grad(lambda x: moved(None, x) * moved(None, x))(x), durable(both(durable), name="f")
+    x, (step, state) = np.array([0.3, 0.7]), ending(lambda k, u: u + 0.1 * np.sin(u))
+    one = lambda x: np.sum(chain(step, x, steps=8, storage=durable))
+    expected, f = grad(lambda x: moved(None, x) * moved(None, x))(x), durable(grad(lambda x: one(x) * one(x)), name="f")
     found = None
     for killed in range(20):
-        state.left = 6 + 2 * killed  # what is verified takes some
+        state.made, state.left = [], 6 + 2 * killed  # what is verified takes some
         try:
             found = f(x)
             break

@@ -15,15 +15,8 @@ from checkpoint.storage import files as lock_module
 from checkpoint.sweep import reverse
 
 FOREIGN = ["notes.txt", "data.tmp", "mine.rows", "000.state", "manifest.json.bak", ".hidden", "other"]
-OURS = [
-    "lock",
-    "manifest.json",
-    "first.rows",
-    "finished.json",
-    "manifest.json.tmp",
-    "000000000000001-000000000000.state",
-    "000000000000001-000000000000.point",
-]
+OURS = ["lock", "manifest.json", "first.rows", "finished.json", "manifest.json.tmp"]
+OURS += ["000000000000001-000000000000.state", "000000000000001-000000000000.point"]
 
 
 @pytest.fixture
@@ -176,26 +169,27 @@ def test_files_of_another_run_do_not_count(folder, tmp_path, kind):
     session.finish()
 
 
-def test_a_full_disk_at_the_lock_is_reported_as_such(folder, monkeypatch):
-    class Full(lock_module.io.FileIO):
-        def write(self, data):
-            raise OSError(errno.ENOSPC, "No space left on device")
+def full(*arguments):
+    raise OSError(errno.ENOSPC, "No space left on device")
 
+
+class Full(lock_module.io.FileIO):
+    write = full
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "what", "reason"),
+    [
+        (lock_module.io, "FileIO", Full, "cannot write the lock of the folder: No space left on device.*lock"),
+        (os, "replace", full, r"cannot write the manifest, which takes \d+ B: No space left on device.*manifest\.json"),
+    ],
+    ids=["lock", "manifest"],
+)
+def test_a_full_disk_is_reported_as_such(folder, monkeypatch, place, name, what, reason):
     with monkeypatch.context() as patch:
-        patch.setattr(lock_module.io, "FileIO", Full)
-        with pytest.raises(OSError, match=r"cannot write the lock of the folder: No space left on device.*lock") as caught:
+        patch.setattr(place, name, what)
+        with pytest.raises(OSError, match=reason) as caught:
             run(folder)
     assert caught.value.errno == errno.ENOSPC
     run(folder)
-
-
-def test_a_full_disk_at_the_manifest_is_reported_as_such(folder, monkeypatch):
-    def full(*arguments):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", full)
-        with pytest.raises(OSError, match=r"cannot write the manifest, which takes \d+ B: No space left on device.*manifest\.json"):
-            run(folder)
-    run(folder)
-    assert not os.path.exists(folder)
+    assert not folder.exists()

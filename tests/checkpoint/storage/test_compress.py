@@ -43,8 +43,4 @@ def test_float32_halves_and_rounds():
     assert np.array_equal(back, x.astype(np.float32))
     session.save(1, np.ones(10, np.float32))
     assert session.load(1).dtype == np.float32 and session.nbytes(1) == 40
-
-
-def test_the_working_copy_is_not_rounded():
-    session = Memory(compress="float32").open()
-    assert session.copy(np.full(2, 0.1))[0] == 0.1
+    assert session.copy(np.full(2, 0.1))[0] == 0.1, "the working copy is not rounded"

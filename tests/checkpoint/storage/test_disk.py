@@ -59,13 +59,16 @@ def test_one_private_file_a_state_in_a_private_folder(session, tmp_path):
     assert sorted(os.listdir(folder)) == ["000000000017.state", "lock"]
 
 
-def test_a_new_parent_is_private_too(tmp_path):
-    session = Disk(str(tmp_path / "a" / "b")).open()
+def test_a_new_parent_is_private_too_and_the_default_is_the_folder_for_temporary_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "a" / "b"))
+    sessions = [Disk(str(tmp_path / "a" / "b")).open(), Disk().open()]
     assert not (tmp_path / "a").exists(), "made when something is saved"
-    session.save(0, 1.0)
-    assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700 or os.name == "nt"
-    session.clear()
-    assert os.listdir(tmp_path / "a" / "b") == []
+    for session in sessions:
+        session.save(0, 1.0)
+        assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700 or os.name == "nt"
+        assert len(os.listdir(tmp_path / "a" / "b")) == 1
+        session.clear()
+        assert os.listdir(tmp_path / "a" / "b") == []
 
 
 class Gate:
@@ -141,17 +144,12 @@ def test_an_error_of_the_thread_reaches_the_caller(session, monkeypatch):
         raise OSError(28, f"cannot write {what}")
 
     monkeypatch.setattr(module, "write_file", fail)
-    session.save(0, 0.0)
-    with pytest.raises(OSError, match="cannot write state 0"):
-        written(session)
-    with pytest.raises(OSError, match="cannot write state 0"):
-        session.save(1, 1.0)
-    session.clear()
-    session.save(0, 0.0)
-    with pytest.raises(OSError, match="cannot write state 0"):
-        written(session)
-    with pytest.raises(OSError, match="cannot write state 0"):
-        session.drop(0)
+    for verb in (lambda: session.save(1, 1.0), lambda: session.drop(0)):
+        session.save(0, 0.0)
+        for call in (lambda: written(session), verb):
+            with pytest.raises(OSError, match="cannot write state 0"):
+                call()
+        session.clear()
 
 
 SCRIPT = """
@@ -178,15 +176,6 @@ def test_the_interpreter_removes_the_folders_when_it_exits(tmp_path, how, code):
     root = Path(module.__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", SCRIPT, tmp_path, how], cwd=root, capture_output=True, timeout=60)
     assert done.returncode == code, done.stderr.decode()
-    assert os.listdir(tmp_path) == []
-
-
-def test_the_default_is_the_folder_for_temporary_files(monkeypatch, tmp_path):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    session = Disk().open()
-    session.save(0, 1.0)
-    assert len(os.listdir(tmp_path)) == 1
-    session.clear()
     assert os.listdir(tmp_path) == []
 
 
