@@ -125,25 +125,19 @@ def test_only_what_was_lost_is_repeated(tmp_path_factory, schedule, length, data
 def test_states_of_any_number_of_leaves(folder, state, length):
     """The working states of a point are told apart by the number of their leaves."""
     end = {"until": lambda k, x: k == 4} if length == "until" else {"steps": 4}
+    sines, slopes = partial(optree.tree_map, np.sin), partial(optree.tree_map, lambda x, g: np.cos(x) * g)
 
     def run(calls, **options):
-        def step(k, x):
-            calls.count(("step", k))
-            return optree.tree_map(np.sin, x)
-
-        def pull(k, x, g):
-            calls.count(("pull", k))
-            return optree.tree_map(lambda x, g: np.cos(x) * g, x, g)
-
+        step = lambda k, x: calls.count(("step", k)) or sines(x)
+        pull = lambda k, x, g: calls.count(("pull", k)) or slopes(x, g)
         return bits_of(reverse(step, pull, state, state, schedule=Online(2), **end, **options))
 
-    clean = Calls()
+    clean, storage = Calls(), Disk(folder, resume=True, every=0)
     expected = run(clean)
     for moment in range(len(clean.made)):
-        first, second = Calls(moment), Calls()
-        storage = Disk(folder, resume=True, every=0)
+        second = Calls()
         with pytest.raises(Interrupted):
-            run(first, storage=storage)
+            run(Calls(moment), storage=storage)
         assert run(second, storage=storage) == expected
         rest = clean.made[moment:]
         assert second.made[len(second.made) - len(rest) :] == rest

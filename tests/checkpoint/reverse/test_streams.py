@@ -127,19 +127,16 @@ def test_budgets_of_chains(verb):
 
 @pytest.mark.parametrize("verb", [jacobian_rows, jacobian_columns])
 def test_wrong_calls(verb):
-    name = verb.__name__
-    with pytest.raises(TypeError, match=f"{name}: x is a pytree"):
-        verb(np.sin, [1.0, 2.0])
-    with pytest.raises(TypeError, match=f"{name}: f returned a pytree"):
-        next(verb(lambda x: (x, x), X))
-    with pytest.raises(TypeError, match=f"{name}: the first argument is float"):
-        verb(1.0, X)
-    with pytest.raises(ValueError, match=f"{name}: chunk is 0"):
-        verb(np.sin, X, 0)
-    with pytest.raises(TypeError, match=f"{name}: an input is complex"):
-        verb(np.sin, X + 1j)
-    with pytest.raises(ValueError, match=rf"{name}: out has shape \(4, 3\), the Jacobian \(3, 4\)"):
-        verb(PROGRAMS["matmul"], X, out=np.empty((4, 3)))
+    for call, error, reason in (
+        (lambda: verb(np.sin, [1.0, 2.0]), TypeError, "x is a pytree"),
+        (lambda: next(verb(lambda x: (x, x), X)), TypeError, "f returned a pytree"),
+        (lambda: verb(1.0, X), TypeError, "the first argument is float"),
+        (lambda: verb(np.sin, X, 0), ValueError, "chunk is 0"),
+        (lambda: verb(np.sin, X + 1j), TypeError, "an input is complex"),
+        (lambda: verb(PROGRAMS["matmul"], X, out=np.empty((4, 3))), ValueError, r"out has shape \(4, 3\), the Jacobian \(3, 4\)"),
+    ):
+        with pytest.raises(error, match=f"{verb.__name__}: {reason}"):
+            call()
     z = X + 1j
     np.testing.assert_allclose(verb(np.sin, z, out=np.empty((4, 4), complex), holomorphic=True), np.diag(np.cos(z)), rtol=1e-14)
 

@@ -76,11 +76,8 @@ def test_arrays_of_others_are_copied_by_numpys_protocol():
 
 
 def test_sizes():
+    assert has_arrays(np.zeros(3)) and has_arrays([{"a": (1.0, np.zeros(()))}])
+    assert not has_arrays((1.0, np.float64(2), "s", None))
     assert nbytes(np.zeros((3, 4), np.float32)) == 48
     assert nbytes((1.0, 2, True, 3j, None, "text", np.zeros(2), np.float32(1))) == 8 + 8 + 8 + 16 + 16 + 4
     assert nbytes(None) == 0
-
-
-def test_has_arrays():
-    assert has_arrays(np.zeros(3)) and has_arrays([{"a": (1.0, np.zeros(()))}])
-    assert not has_arrays((1.0, np.float64(2), "s", None))

@@ -20,13 +20,9 @@ def test_integers_of_any_kind_become_int(value):
 
 @pytest.mark.parametrize("value", [True, np.True_, 3.0, np.float64(3), "3", None, [3]])
 def test_anything_else_is_refused(value):
-    with pytest.raises(TypeError, match=r"f: n must be an integer, got .*; do this"):
-        whole_number(value, **WORDS)
-
-
-def test_too_small():
-    with pytest.raises(ValueError, match="f: n must be at least 1, got 0; do this"):
-        whole_number(0, **WORDS)
+    for bad, error, reason in ((value, TypeError, "an integer, got .*"), (0, ValueError, "at least 1, got 0")):
+        with pytest.raises(error, match=rf"f: n must be {reason}; do this"):
+            whole_number(bad, **WORDS)
 
 
 def test_seconds_of_any_kind_become_float(tmp_path):
@@ -36,13 +32,10 @@ def test_seconds_of_any_kind_become_float(tmp_path):
 
 
 @pytest.mark.parametrize("value", [True, False, np.True_, np.False_])
-def test_flags(value):
+def test_flags_and_answers(value):
     assert flag(value, where="f", argument="a") is bool(value)
-
-
-@pytest.mark.parametrize("answer", [True, False, np.True_, 1, 0, np.array(True), np.array([False]), np.float64(1.0)])
-def test_answers(answer):
-    assert truth(answer, where="f", k=0) is bool(answer)
+    for answer in (value, int(value), np.array(value), np.array([value]), np.float64(value)):
+        assert truth(answer, where="f", k=0) is bool(value)
 
 
 def halved(k, x):

@@ -31,6 +31,13 @@ def test_all_states_if_they_fit():
 
 
 def test_as_many_as_fit():
+    assert [plan(*few).schedule for few in ((0, 8, 200), (1, 8, 200), (10, 0, 1000))] == [StoreAll()] * 3
+    assert plan(1000, "8 MB", "32 MB").schedule == Revolve(1)
+    unknown = plan(None, "8 MB", "100 MB", step_seconds=1.0)
+    assert unknown[:2] == (Online(9), Memory()) and "length is not known" in unknown.reason
+    small = plan(1000, 16, 3 * 16 + 50 * 100)  # whose keeping counts
+    assert small.schedule == Revolve(50) == plan(1000, 10_000, 3 * 10_000 + 50 * 10_480).schedule
+    assert small.reason.startswith("5.05 kB holds 53 states of 16 B, 50 of them saved")
     chosen = plan(1000, "8 MB", "100 MB", step_seconds=2.0)
     assert (chosen.schedule, chosen.storage) == (Revolve(9), Memory())
     again = advances(1000, 9)
@@ -38,11 +45,6 @@ def test_as_many_as_fit():
         f"100 MB holds 12 states of 8 MB, 9 of them saved: {again:,} advances, {(again + 1001) / 1000:.2f} evaluations of every "
         f"step, {2 * (again + 1001):.3g} s"
     )
-
-
-def test_unknown_length():
-    chosen = plan(None, "8 MB", "100 MB", step_seconds=1.0)
-    assert chosen[:2] == (Online(9), Memory()) and "length is not known" in chosen.reason
 
 
 @given(st.integers(1, 60), st.integers(4, 30))
@@ -53,12 +55,6 @@ def test_the_budget_holds(steps, states):
     stats = sweep(chosen, x, steps)
     assert stats.peak_bytes + SWEEP_STATES * x.nbytes <= states * x.nbytes
     assert stats.advances == advances(steps, states - SWEEP_STATES) + 1
-
-
-def test_what_keeps_a_small_state_counts():
-    assert plan(1000, 16, 3 * 16 + 50 * 100).schedule == Revolve(50)
-    assert plan(1000, 16, 3 * 16 + 50 * 100).reason.startswith("5.05 kB holds 53 states of 16 B, 50 of them saved")
-    assert plan(1000, 10_000, 3 * 10_000 + 50 * 10_480).schedule == Revolve(50)
 
 
 def seconds(schedule, steps, step, save):
@@ -101,17 +97,6 @@ def test_blocks_of_compiled_steps():
     assert plan(500, "1 MB", "20 MB", step_seconds=1e-2, call_seconds=2e-5).block == 1
 
 
-def test_a_budget_that_is_too_small_says_what_is_needed():
-    with pytest.raises(ValueError, match=r"a budget of 31 MB is too small for states of 8 MB: at least 32 MB are needed"):
-        plan(1000, "8 MB", "31 MB")
-    assert plan(1000, "8 MB", "32 MB").schedule == Revolve(1)
-
-
-def test_small_chains_and_states():
-    assert plan(0, 8, 200).schedule == StoreAll() and plan(1, 8, 200).schedule == StoreAll()
-    assert plan(10, 0, 1000).schedule == StoreAll()
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "reason"),
     [
@@ -127,6 +112,7 @@ def test_small_chains_and_states():
         ((None, 8, 100, 1.0, 1.0), TypeError, "plan: save_seconds.*needs step_seconds and steps"),
         ((10, 8, 100, None, None, 1.0), TypeError, "plan: call_seconds.*needs step_seconds and steps"),
         ((10, 8, 100, 1.0, 1.0, 1.0), TypeError, "plan: blocks are saved in memory"),
+        ((1000, "8 MB", "31 MB"), ValueError, "a budget of 31 MB is too small for states of 8 MB: at least 32 MB are needed"),
         ((10, 8, 55, 1.0, None, 1.0), ValueError, "at least 56 B are needed, for one that is saved and 6 that are in use"),
     ],
 )
