@@ -18,8 +18,6 @@ from ..support.callers import trimmed
 from ..support.forks import lock_of
 from .places import Change, changes_of_function, changes_of_space, functions_of
 
-__all__ = ["Adapted", "adapt"]
-
 Target = ModuleType | type | Callable[..., Any]
 
 OURS = {"numpy", "scipy", "math", "dualad", "checkpoint"}

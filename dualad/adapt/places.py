@@ -17,8 +17,6 @@ import numpy as np
 from ..core.standins import BUILTINS, before_numba, look_up, stand_in
 from ..support.costs import WATCHED_LENGTH
 
-__all__ = ["Change", "changes_of_function", "changes_of_space", "functions_of"]
-
 ABSENT = object()
 PLAIN = {str, bytes, bool, int, float, complex, tuple, list, set, frozenset, type(None), np.ndarray, np.float64}
 WRAPPERS = {staticmethod, classmethod, MethodType, cached_property, type(cache(len))}

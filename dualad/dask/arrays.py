@@ -20,8 +20,6 @@ from ..rules.calling import public_name
 from ..rules.indexing import getitem, is_basic
 from ..rules.kinds import ROWS
 
-__all__ = ["LAZY", "VERBS", "DaskValue", "lifted", "like_chunks", "outside"]
-
 #: verbs that take dask arrays
 VERBS = ("jvp", "vjp", "grad", "value_and_grad", "hvp", "linearize", "Dual")
 

@@ -16,8 +16,6 @@ from ..rules.indexing import expanded, getitem, is_basic
 from ..rules.kinds import ROWS
 from ..support.costs import PROGRAM_OPERATIONS
 
-__all__ = ["as_dask", "computed", "is_lazy", "remember"]
-
 #: the chunks of the arrays met last, by shape: zeros and what is broadcast, as cotangents of sums are, are made in them
 CHUNKS: OrderedDict[tuple, tuple] = OrderedDict()
 

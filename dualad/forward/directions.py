@@ -12,8 +12,6 @@ from ..core.levels import new
 from ..core.traced import Traced
 from ..rules.batching import aligned
 
-__all__ = ["Directions", "unwrap", "wrap"]
-
 
 class Directions(Traced):
     """K arrays of one shape, on a leading axis that the rules do not see."""

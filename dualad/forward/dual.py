@@ -25,8 +25,6 @@ from ..rules.memory import copied, empty_as, own_to_write, shows_memory, writabl
 from ..rules.shapes import zeros_of_shape
 from .directions import unwrap, wrap
 
-__all__ = ["Dual", "make_dual"]
-
 MANUAL = Level()  # the level of Duals that users make by hand: below every derivative call
 
 

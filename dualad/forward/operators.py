@@ -20,8 +20,6 @@ from ..rules.kinds import OPERATORS, ROWS, SYMBOLS, Composite, Constant, Element
 from ..rules.partials import ANS, FIRST, MINUS_ONE, ONE, SECOND, product, scale
 from .dual import Dual
 
-__all__ = []
-
 #: the operators that have short paths, here and for the reverse sweep
 SHORT = ("add", "sub", "mul", "truediv", "pow")
 

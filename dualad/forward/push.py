@@ -26,8 +26,6 @@ from .seeding import (
     unflatten_output,
 )
 
-__all__ = ["along", "direction_for", "push", "zero_like"]
-
 
 def push(f, structure, leaves, seeds, level, where, has_aux=False):
     """Evaluate `f` of leaves with tangents; return the values and tangents of its results (None is zero), their structure, the aux."""

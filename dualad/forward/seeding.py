@@ -21,12 +21,6 @@ from ..rules.memory import copied, copied_to_write
 from ..support.checks import flag
 from .dual import Dual, seedable
 
-__all__ = [
-    "check_chunk", "check_flags", "check_function", "check_holomorphic", "check_scalar", "chosen", "curried", "flatten_arguments",
-    "flatten_input", "flatten_output", "handed_out", "only_python_scalars", "pack_leaf", "plain", "shape_of", "split_value", "take_aux",
-    "with_arguments",
-]  # fmt: skip
-
 
 def flatten_input(tree, where, what=None, empty=False):
     """Return the differentiable leaves of an input (ints promoted) and the structure; raise for a leaf that is not numeric, by its path.

@@ -9,8 +9,6 @@ from ..support.byte_sizes import format_bytes, parse_bytes
 from ..support.costs import CHUNK_BYTES, CHUNK_DIRECTIONS
 from ..support.measured import measured
 
-__all__ = ["Budget", "Unchanged", "chunk_size", "chunks", "make_writer", "spans"]
-
 
 def chunk_size(count, nbytes, chunk=None, room=CHUNK_BYTES):
     """Return how many of `count` directions go at once: `chunk` where it is given, else as many as `room` holds of `nbytes` each."""

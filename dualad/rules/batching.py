@@ -15,8 +15,6 @@ from .calling import signature
 from .cotangents import any_traced
 from .names import np
 
-__all__ = ["aligned", "derived_form", "of_columns"]
-
 
 def aligned(t, ndim):
     """Return `t` of shape (K, *s) with axes of length 1 after the first, so that it broadcasts to `ndim` axes behind K."""

@@ -10,11 +10,6 @@ import numpy as np
 
 from .partials import MARKS, one_over
 
-__all__ = [
-    "bind", "bound", "dtype_position", "filled", "missing_rule", "out_position", "placed", "positional_count", "public_name",
-    "required_count", "same", "signature", "with_out_named", "without_defaults",
-]  # fmt: skip
-
 PLACES = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 

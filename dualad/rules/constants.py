@@ -10,8 +10,6 @@ from .kinds import constant, primitive, refused
 from .names import np
 from .scalars import ANY, Scalar, itself, kernel
 
-__all__ = ["evaluate", "named", "stopped"]
-
 
 @primitive
 def evaluate(fn, *args, **kwargs):

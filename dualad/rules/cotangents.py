@@ -9,11 +9,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "FLOAT", "Abstract", "Shaped", "any_traced", "is_complex", "is_symbolic", "like_primal", "ndim_of", "notes_tests", "plus",
-    "restore_axes", "shape_of", "unbroadcast",
-]  # fmt: skip
-
 FLOAT, COMPLEX = np.dtype(float), np.dtype(complex)
 
 

@@ -22,8 +22,6 @@ from .kinds import composite, constant, explicit, primitive, strong_multiply
 from .linalg import lapack, mT
 from .names import np
 
-__all__ = ["adjoint", "conj", "eigenvalues", "hermitian_svd", "singular_values", "svd_factors", "triangle"]
-
 SVD_RESULT = type(np.linalg.svd(np.zeros((1, 1))))
 
 

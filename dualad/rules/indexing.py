@@ -8,12 +8,6 @@ from .memory import copied_to_write, shows_memory, writable
 from .names import np
 from .scalars import ANY, Scalar, itself
 
-__all__ = [
-    "accumulated", "cast", "discretize", "expanded", "getitem", "in_range", "is_basic", "is_traced", "is_whole", "last_kept",
-    "last_write_mask", "locate", "number", "overwritten", "overwritten_directions", "reads_once", "restate", "scatter", "stated", "updated",
-]  # fmt: skip
-
-
 BASIC = (int, slice, np.integer)
 
 

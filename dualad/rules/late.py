@@ -11,8 +11,6 @@ import numpy as np
 from ..support.forks import held_across_forks
 from .kinds import ROWS, composite, refused, trust_rows
 
-__all__ = ["late_row"]
-
 #: packages whose rows are entered
 entered: set[str] = set()
 #: held while they are entered: a thread that meets another function of the package waits for its row

@@ -13,8 +13,6 @@ import numpy as np
 from .kinds import constant, linear
 from .primitives import PLAIN, primitive
 
-__all__ = ["arranged", "as_plain_array", "copied", "copied_to_write", "empty_as", "in_order", "own_to_write", "shows_memory", "writable"]
-
 
 @primitive
 def copied(x):

@@ -9,8 +9,6 @@ from types import ModuleType
 
 import numpy
 
-__all__ = ["ABSENT", "Absent", "np"]
-
 #: public names of the functions that have a line in the table, and that this version of NumPy does not have
 ABSENT: set[str] = set()
 

@@ -7,9 +7,6 @@ import inspect
 
 import numpy as np
 
-__all__ = ["ANS", "FIRST", "MARKS", "MINUS_ONE", "ONE", "SECOND", "evaluated", "fits", "one_over", "product", "scale", "used_by"]
-
-
 # --- marked partials: the interpreters know these by identity and save the multiplication or the call ------------------
 
 

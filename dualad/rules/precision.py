@@ -9,8 +9,6 @@ import numpy as np
 
 from .cotangents import FLOAT, Abstract
 
-__all__ = ["in_loop", "loop_dtypes"]
-
 PYTHON_NUMBERS = (float, int, complex)
 
 

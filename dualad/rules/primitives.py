@@ -9,9 +9,6 @@ import numpy as np
 
 from ..support.hints import Rest, Result
 
-__all__ = ["all_finite", "asking", "primitive", "ratio", "strong_multiply", "zero_wins"]
-
-
 PLAIN = {np.ndarray, np.float64, float, int, bool, str, slice, type(None)}
 INDICES = {*PLAIN, tuple, type(...)}  # what stands in tuples and is not traced itself
 SEQUENCES = {tuple, list}  # an index with traced integers in it, a list of traced numbers

@@ -20,8 +20,6 @@ from .indexing import number
 from .reductions import defined
 from .scipy.entering import by_body
 
-__all__ = ["COMPLEX_FUNCTIONS", "FUNCTIONS"]
-
 
 def of_one(ufunc: Callable) -> Callable:
     """Return a ufunc of one argument as a function with a signature."""

@@ -31,11 +31,6 @@ from .partials import MARKS, MINUS_ONE, ONE, evaluated, fits, product, used_by
 from .precision import in_loop
 from .primitives import all_finite, strong_multiply, zero_wins
 
-__all__ = [
-    "COMPARISONS", "OPERATORS", "ROWS", "SYMBOLS", "Composite", "Constant", "Differentiable", "Elementwise", "Joint", "Multilinear",
-    "Refused", "Row", "register", "row_says",
-]  # fmt: skip
-
 ROWS: dict[Callable, Row] = {}
 #: the rows of Python's operators, by name, and how it writes those of two numbers
 OPERATORS: dict[str, Row] = {}

@@ -7,11 +7,6 @@ from __future__ import annotations
 
 from ..support.forks import cached_property
 
-__all__ = [
-    "ANY", "IMAGINARY", "MULTIPLY_ADD", "REAL", "REAL_PART", "Scalar", "by_operator", "call", "choose", "fractional", "itself", "kernel",
-    "whole", "wide",
-]  # fmt: skip
-
 #: kinds of numbers: all, and those that are ordered
 ANY, REAL = "fiubc", "fiub"
 

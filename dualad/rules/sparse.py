@@ -7,8 +7,6 @@ import numpy as np
 from .batching import of_columns
 from .kinds import linear, primitive
 
-__all__ = ["is_sparse", "sparse_matmul", "times_sparse"]
-
 
 def is_sparse(x) -> bool:
     """Return whether `x` is a SciPy sparse matrix or array."""

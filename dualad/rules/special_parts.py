@@ -13,12 +13,6 @@ from scipy import special as sp
 from .kinds import ROWS, elementwise, explicit, is_complex, one_over, primitive, trust_rows
 from .primitives import ratio
 
-__all__ = [
-    "beta_density", "binom_first", "binom_second", "by_modulus", "ellipem1", "gamma_density", "half_turns_of_square", "hankel_slope",
-    "legendre_series", "log_ratio", "logistic_slope", "near_zero", "one_minus_ratio", "poch_first", "poch_second", "power_series",
-    "pseudo_huber_parts", "rgamma_slope", "share", "zeta_difference",
-]  # fmt: skip
-
 KNOWN = set(ROWS)
 IGAM_FAC, BETA_PDF = (getattr(sp._ufuncs, name, None) for name in ("_igam_fac", "_beta_pdf"))
 for fn in filter(None, (IGAM_FAC, BETA_PDF)):

@@ -15,8 +15,6 @@ from .kinds import ROWS, refused, trust_rows
 from .special import chebyu_partial, ellipk_partial, f_density, lower, normal_pdf, rule, several, wofz_partial
 from .special_parts import beta_density, gamma_density, near_zero
 
-__all__ = ["RARE"]
-
 KNOWN = set(ROWS)
 ROOT_PI, ROOT_2, ROOT_2PI = math.sqrt(math.pi), math.sqrt(2.0), math.sqrt(2.0 * math.pi)
 

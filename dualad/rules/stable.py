@@ -13,11 +13,6 @@ from .kinds import elementwise
 from .primitives import all_finite, primitive, ratio
 from .scalars import Scalar, call, wide
 
-__all__ = [
-    "cosine", "exp_of_expm1", "expm1_keeps", "expm1_partial", "one_minus_square", "one_more", "root_above_one", "root_below_one",
-    "sech_squared", "tanh_keeps", "tanh_partial", "turn",
-]  # fmt: skip
-
 
 def none(ans, *args):
     """The partial by an argument whose share the others' partials hold."""

@@ -16,8 +16,6 @@ from .indexing import abstract, scatter
 from .kinds import ROWS, Elementwise, constant, linear, primitive
 from .writing import at
 
-__all__ = ["METHODS", "method", "segments"]
-
 NO = np._NoValue
 
 

@@ -7,8 +7,6 @@ from .indexing import accumulated, getitem, in_range, is_traced, last_kept
 from .kinds import composite, joined, primitive
 from .names import np
 
-__all__ = ["added", "at"]
-
 
 def written(instead):
     """Make a body that writes into its first argument, and raises where that is a plain array, saying what to write instead."""

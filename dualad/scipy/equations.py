@@ -17,8 +17,6 @@ from ..rules.calling import bind
 from ..rules.scipy import integrate as rules
 from . import quadrature
 
-__all__ = ["FUNCTIONS"]
-
 
 def with_derivatives(scipys: Callable) -> Callable:
     """Return a solver that is SciPy's unless an argument, or what a function closes over, is traced."""

@@ -11,8 +11,6 @@ from ..core.standins import Instead, ufunc_of
 from ..rules.kinds import ROWS
 from ..rules.late import late_row
 
-__all__ = ["modules", "namespace"]
-
 
 def modules(package: str, names: list[str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` of a package whose modules are imported when they are first asked for."""

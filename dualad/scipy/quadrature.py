@@ -24,8 +24,6 @@ from ..support.callers import trimmed
 from ..verbs.called import called, opened, same
 from ..verbs.implicit import plain_value
 
-__all__ = ["FUNCTIONS"]
-
 WAY_OUT = "scipy.integrate.quad chooses its places on plain values, which are known only when the program runs: call it outside of jit"
 
 

@@ -29,8 +29,6 @@ from ..verbs.implicit import plain_value, with_derivatives
 from ..verbs.jacobian import jacobian
 from ..verbs.solutions import Equation, solution
 
-__all__ = ["FUNCTIONS"]
-
 #: arguments that a solution depends on, besides functions and what they have in their closures
 DATA = {"args", "kwargs", "xdata", "ydata", "sigma"}
 BOUNDS = {"bounds", "x1", "x2"}

@@ -14,8 +14,6 @@ from ..rules.calling import signature
 from ..rules.kinds import ROWS, Constant
 from .sets import Sets, scipy_sparse, together, union, with_empty_row
 
-__all__ = ["called"]
-
 #: keywords of a function that moves elements that say what the elements are, not where they go
 CASTS = ("dtype", "casting")
 

@@ -13,8 +13,6 @@ from ..support.forks import cached_property
 from .greedy import ORDERS, columns_colored, star_colored
 from .sets import scipy_sparse
 
-__all__ = ["MODES", "Coloring", "as_pattern", "coloring"]
-
 MODES = ("forward", "reverse", "both", "symmetric", "auto")
 
 

@@ -24,8 +24,6 @@ from .pattern import Arguments, found
 from .reads import by_reads
 from .vectors import flat, sizes
 
-__all__ = ["Colored", "Compressed", "check_columns", "check_rows"]
-
 
 class Colored:
     """The colouring for a call: the one that was given ("auto", a pattern or a `Coloring`), or found once for each kind of arguments.

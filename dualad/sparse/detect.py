@@ -36,8 +36,6 @@ from ..support.costs import PROGRAM_OPERATIONS
 from .calls import called
 from .sets import Sets, TooDense, identity_table, together, union
 
-__all__ = ["dependencies"]
-
 #: elementwise functions whose derivative is zero everywhere, and those that are a product or a choice
 FLAT = {id(row.scalar) for row in ROWS.values() if row.scalar is not None and isinstance(row, Constant)}
 PRODUCTS = {id(scalar_of(np.multiply)), id(scalar_of(strong_multiply))}

@@ -13,8 +13,6 @@ import numpy as np
 
 from ..support.costs import ONE_BY_ONE
 
-__all__ = ["ORDERS", "columns_colored", "star_colored"]
-
 
 def natural(matrix):
     """As the columns are numbered: bands get as many colours as there are of them."""

@@ -11,8 +11,6 @@ from ..forward.seeding import flatten_output
 from .transposed import Transposed
 from .vectors import Flattened, flat, sizes
 
-__all__ = ["forward_operator", "make_operator"]
-
 
 def make_operator(leaves, outs, holomorphic, matvec, rmatvec):
     """Return a ``scipy.sparse.linalg.LinearOperator`` of functions of flat vectors, of inputs and outputs like these.

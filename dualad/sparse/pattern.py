@@ -23,9 +23,6 @@ from ..support.hints import Argnums
 from .sets import scipy_sparse
 from .values import Recorder, Tracked
 
-__all__ = ["Arguments", "found", "sparsity"]
-
-
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 

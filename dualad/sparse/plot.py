@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["plot_coloring"]
-
 
 def plot_coloring(coloring, ax=None):
     """Draw the entries of a pattern in the colours of the products that give them."""

@@ -27,8 +27,6 @@ from ..support.costs import PATTERN_PARTS
 from .calls import mover
 from .sets import scipy_sparse
 
-__all__ = ["by_reads"]
-
 
 def by_reads(f, args, kwargs, positions, colors, where, nan_safe):
     """Return the value of a function of Symbols, and the entries of its Jacobian as arrays, one after the other.

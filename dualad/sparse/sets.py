@@ -14,8 +14,6 @@ import numpy as np
 
 from ..support.costs import MEMORY_BYTES, PATTERN_PARTS
 
-__all__ = ["Sets", "TooDense", "identity_table", "scipy_sparse", "together", "union"]
-
 
 class TooDense(ValueError):
     """A pattern has more entries than it is worth to write down."""

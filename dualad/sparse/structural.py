@@ -16,8 +16,6 @@ from .compressed import Products
 from .pattern import found
 from .vectors import sizes
 
-__all__ = ["from_structure"]
-
 PLAIN = (np.ndarray, float)
 
 

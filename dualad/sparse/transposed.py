@@ -17,8 +17,6 @@ from ..jit.compiled import inexact
 from ..jit.jit import Jit, jit
 from .vectors import flat
 
-__all__ = ["Transposed"]
-
 
 class Transposed:
     """The program of a function, and its pullbacks."""

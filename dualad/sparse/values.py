@@ -18,8 +18,6 @@ from ..jit.compiled import ProgramRow
 from ..rules.indexing import overwritten, updated
 from ..rules.memory import own_to_write, shows_memory, writable
 
-__all__ = ["Recorder", "Tracked"]
-
 
 class Recorder(Level):
     """The level of Tracked values, and the program that what is done with them is entered into."""

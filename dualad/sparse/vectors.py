@@ -11,8 +11,6 @@ from ..core.dispatch import dtype_of
 from ..forward.push import along
 from ..forward.seeding import chosen, flatten_input, shape_of, with_arguments
 
-__all__ = ["Flattened", "flat", "like", "sizes"]
-
 
 class Flattened:
     """A function `f` of the arguments that are differentiated, these as leaves, and vectors of as many numbers."""

@@ -12,8 +12,6 @@ from ..support.callers import trim
 from .sets import scipy_sparse
 from .verify import verified
 
-__all__ = ["sparse_function"]
-
 
 def sparse_function(f, compressed, verify, slope=None):
     """Return the function of f's arguments that returns a sparse matrix, and aux where there is one; `slope` is what is verified, if not f.

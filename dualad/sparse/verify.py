@@ -8,8 +8,6 @@ from ..core.dispatch import dtype_of
 from ..jit.jit import Jit
 from .vectors import Flattened, flat
 
-__all__ = ["verified"]
-
 
 def verified(f, args, kwargs, matrix, compressed):
     """Raise where the product of a Jacobian, which `compressed` made, with a random vector is not the derivative of f along it.

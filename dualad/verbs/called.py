@@ -27,8 +27,6 @@ from ..rules.rows import register
 from .derivative import jvp
 from .jacobian import jacobian
 
-__all__ = ["called", "identity", "opened", "same"]
-
 #: what programs call: with equal keys they are one object, by which two traces of a function are known to be the same
 MADE: WeakValueDictionary[Any, Any] = WeakValueDictionary()
 

@@ -14,9 +14,6 @@ from ..graph.symbol import Symbol
 from ..support.costs import CHUNK_BYTES, MEMORY_BYTES
 from ..support.executors import Crew
 
-__all__ = ["Seeds", "inexact", "push_chunk", "push_chunks", "push_elsewhere"]
-
-
 FLOAT, SINGLE = np.dtype(float), optree.tree_structure((0.0,))  # type: ignore[arg-type]
 
 

@@ -18,9 +18,6 @@ from ..support.hints import Chunk, StreamOptions
 from ..support.progress import Bar
 from .chunks import Seeds, inexact, push_chunk
 
-__all__ = ["Columns", "jacobian_columns", "streamed"]
-
-
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 

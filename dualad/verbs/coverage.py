@@ -10,8 +10,6 @@ from ..rules.calling import public_name
 from ..rules.kinds import ROWS, Constant, Refused
 from ..rules.late import late_row
 
-__all__ = ["table", "treatment"]
-
 NAMESPACES = ("numpy ufuncs", "numpy", "numpy.linalg", "numpy.fft", "numpy.lib", "numpy strings and records", "scipy.special")
 
 

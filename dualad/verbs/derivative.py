@@ -13,9 +13,6 @@ from ..forward.seeding import check_flags, check_function, chosen, curried, shap
 from ..support.callers import trim, trimmed
 from ..support.hints import Aux, Decorator, Rest, Result
 
-__all__ = ["derivative", "elementwise_grad", "jvp", "value_and_derivative"]
-
-
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 

@@ -16,9 +16,6 @@ from ..forward.push import direction_for
 from ..forward.seeding import check_function, flatten_input
 from ..support.callers import line, trimmed, users, warn
 
-__all__ = ["explain_nan", "warn_not_finite"]
-
-
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 

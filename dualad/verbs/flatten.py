@@ -13,8 +13,6 @@ from ..core.dispatch import array, dtype_of
 from ..graph.program import role_of
 from ..support.callers import trimmed
 
-__all__ = ["flatten", "register_dataclass"]
-
 GLOBAL = vars(optree.registry)["__GLOBAL_NAMESPACE"]  # of classes that all functions of optree know
 
 

@@ -14,9 +14,6 @@ from ..support.callers import trimmed
 from ..support.hints import Argnums, Aux, Chunk, Decorator, Rest, Result, X
 from .jacobian import paired
 
-__all__ = ["gradient", "value_and_gradient"]
-
-
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 

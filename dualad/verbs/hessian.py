@@ -15,9 +15,6 @@ from ..support.hints import Argnums, Aux, Chunk, Decorator, Element, HessianFlag
 from .gradient import gradient_for
 from .jacobian import jacobian_for, refuse_verify
 
-__all__ = ["hessian"]
-
-
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 

@@ -18,7 +18,6 @@ from ..support.hints import Rest, Result
 from .called import identity, same
 from .solutions import Equation, slope_of, solution, solver
 
-__all__ = ["implicit", "plain_value", "with_derivatives"]
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 

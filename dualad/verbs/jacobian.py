@@ -37,9 +37,6 @@ from ..support.hints import (
 )
 from .chunks import Seeds, inexact, push_chunks, push_elsewhere
 
-__all__ = ["jacobian", "value_and_jacobian"]
-
-
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 

@@ -22,9 +22,6 @@ from ..rules.rows import register
 from .derivative import jvp
 from .jacobian import jacobian
 
-__all__ = ["Equation", "slope_of", "solution", "solver"]
-
-
 # --- linear systems ---------------------------------------------------------------------------------------------------------
 
 

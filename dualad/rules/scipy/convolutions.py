@@ -9,8 +9,6 @@ from ..batching import elementwise_form
 from ..kinds import multilinear, ndim_of, shape_of, unbroadcast
 from .entering import named
 
-__all__ = ["cut", "filtered", "whole"]
-
 
 def convolve_whole(a, b, *, axes):
     """Return the full convolution along axes, counted from the last one; the others broadcast."""

@@ -18,9 +18,6 @@ from ..kinds import Differentiable, Elementwise, any_traced, composite, elementw
 from ..memory import copied
 from ..shapes import as_array
 
-__all__ = ["by_body", "by_partials", "named", "of_arrays", "settled", "shortened"]
-
-
 OBJECT = np.dtype(object)
 
 

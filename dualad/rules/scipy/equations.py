@@ -12,8 +12,6 @@ from ..kinds import explicit, is_complex, shape_of
 from ..linalg import mT
 from .entering import named
 
-__all__ = ["BODIES", "solve_sylvester"]
-
 
 def real(name: str, *arrays):
     if any(map(is_complex, arrays)):

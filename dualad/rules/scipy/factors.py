@@ -30,9 +30,6 @@ from ..decompositions import (
 from ..kinds import explicit, primitive, shape_of
 from ..linalg import mT
 
-__all__ = ["BODIES"]
-
-
 # --- LU ---------------------------------------------------------------------------------------------------------------------------
 
 

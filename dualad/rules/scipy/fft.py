@@ -22,8 +22,6 @@ from ..kinds import composite, is_complex, linear, real_linear, shape_of
 from ..shapes import by_numpy
 from .entering import by_body, named
 
-__all__ = ["FUNCTIONS"]
-
 SWAPPED = {1: 1, 2: 3, 3: 2, 4: 4}
 
 

@@ -11,8 +11,6 @@ from ..kinds import shape_of
 from .entering import by_body
 from .fft import FUNCTIONS as TRANSFORMS
 
-__all__ = ["FUNCTIONS"]
-
 INVERSE = {2: 3, 3: 2}
 
 

@@ -11,8 +11,6 @@ from ..calculus import trapezoid, trapezoids
 from ..kinds import any_traced, ndim_of, shape_of
 from .entering import by_body
 
-__all__ = ["FUNCTIONS"]
-
 
 def behind(sums, axis, initial):
     """Return running sums with an initial value before them."""

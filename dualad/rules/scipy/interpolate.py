@@ -23,8 +23,6 @@ from ..shapes import as_array
 from . import splines
 from .entering import by_body, settled
 
-__all__ = ["FUNCTIONS"]
-
 FUNCTIONS: dict[str, Any] = {}
 
 

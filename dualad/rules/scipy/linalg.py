@@ -15,8 +15,6 @@ from . import equations, factors
 from .entering import by_body, named
 from .equations import solve_sylvester
 
-__all__ = ["FUNCTIONS"]
-
 
 def triangle(a, lower):
     return np.tril(a) if lower else np.triu(a)

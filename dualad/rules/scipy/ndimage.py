@@ -18,8 +18,6 @@ from ..memory import copied
 from .convolutions import cut, filtered, whole
 from .entering import by_body, named
 
-__all__ = ["FUNCTIONS", "correlate1d"]
-
 #: what NumPy's pad calls a mode
 PADS: dict[str, Any] = {
     "reflect": "symmetric", "grid-mirror": "symmetric", "mirror": "reflect", "nearest": "edge", "wrap": "wrap", "grid-wrap": "wrap",

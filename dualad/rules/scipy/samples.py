@@ -15,8 +15,6 @@ from scipy import stats
 from ..kinds import any_traced, ndim_of, shape_of
 from .entering import by_body
 
-__all__ = ["STATISTICS"]
-
 
 def centred(a, axis):
     return a - np.mean(a, axis=axis, keepdims=True)

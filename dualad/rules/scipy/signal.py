@@ -18,9 +18,6 @@ from .convolutions import cut, filtered, whole
 from .entering import by_body, named
 from .ndimage import convolve1d, median_filter
 
-__all__ = ["FUNCTIONS"]
-
-
 # --- convolutions -------------------------------------------------------------------------------------------------------------------
 
 

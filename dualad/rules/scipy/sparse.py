@@ -15,9 +15,6 @@ from ..shapes import as_array
 from ..sparse import is_sparse, times_sparse
 from .entering import settled
 
-__all__ = ["CALLED", "FUNCTIONS", "Entries", "product", "share_of_entries", "with_entries"]
-
-
 # --- primitives: the places of the entries are those of a plain matrix in csr or csc format ---------------------------------------------
 
 

@@ -14,9 +14,6 @@ from ..shapes import as_array
 from ..sparse import is_sparse
 from .sparse import CALLED, Entries, product, share_of_entries, with_entries
 
-__all__ = ["FUNCTIONS"]
-
-
 # --- primitives ---------------------------------------------------------------------------------------------------------------------
 
 

@@ -15,8 +15,6 @@ from ..cotangents import FLOAT, restore_axes
 from ..primitives import all_finite
 from .entering import by_body, by_partials, of_arrays, shortened
 
-__all__ = ["FUNCTIONS"]
-
 
 def top_of(a, axis):
     """Return the largest elements along axes, of which an infinite one is 0; without derivative."""

@@ -19,12 +19,6 @@ from ..indexing import getitem
 from ..kinds import linear, ndim_of, shape_of
 from .entering import named
 
-__all__ = [
-    "akima_slopes", "antiderivative", "b_spline", "b_spline_coefficients", "cubic_slopes", "differentiated", "hermite", "integrated",
-    "lowered", "pchip_slopes", "piecewise",
-]  # fmt: skip
-
-
 # --- evaluation ---------------------------------------------------------------------------------------------------------------------
 
 

@@ -27,8 +27,6 @@ from ..shapes import as_array
 from .entering import by_body, by_partials, named, shortened
 from .samples import STATISTICS
 
-__all__ = ["FUNCTIONS"]
-
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 NUMBERS = {float, int, np.float64}
 

@@ -14,8 +14,6 @@ from ...kinds import ndim_of, shape_of
 from ...linalg import mT
 from ..entering import by_body
 
-__all__ = ["FUNCTIONS"]
-
 
 def total(x, w=None):
     return np.sum(x if w is None else w * x, axis=-1)

@@ -19,8 +19,6 @@ from ...linalg import mT
 from ...shapes import as_array
 from ..entering import by_body
 
-__all__ = ["FUNCTIONS"]
-
 SciPys: Any = st.Rotation
 SciPysSlerp: Any = st.Slerp
 
