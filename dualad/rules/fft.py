@@ -73,41 +73,6 @@ def transform(name):
     return inner
 
 
-# --- several axes, as NumPy's own -------------------------------------------------------------------------------------------
-
-
-def lengths(x, s, axes):
-    """Return the (length or None, axis) pairs of a transform over several axes."""
-    axes = range(-len(s), 0) if axes is None and s is not None else range(-np.ndim(x), 0) if axes is None else axes
-    return list(zip([None] * len(axes) if s is None else [None if n == -1 else n for n in s], axes, strict=True))
-
-
-def several(fn):
-    def body(a, s=None, axes=None, norm=None, out=None):
-        for n, axis in reversed(lengths(a, s, axes)):
-            a = fn(a, a.shape[axis] if n is None else n, axis, norm)
-        return a
-
-    return body
-
-
-def rfftn(a, s=None, axes=None, norm=None, out=None):
-    *rest, (n, axis) = [(a.shape[axis] if n is None else n, axis) for n, axis in lengths(a, s, axes)]  # an axis may stand there twice
-    a = np.fft.rfft(a, n, axis, norm)
-    for n, axis in reversed(rest):  # NumPy 2.0 goes the other way, which rounds otherwise
-        a = np.fft.fft(a, n, axis, norm)
-    return a
-
-
-def in_plane(fn):
-    """Make the body of a transform over the last two axes by default."""
-    return lambda a, s=None, axes=(-2, -1), norm=None, out=None: fn(a, s, axes, norm)
-
-
-def ihfft(a, n=None, axis=-1, norm=None, out=None):
-    return np.conjugate(np.fft.rfft(a, n, axis, OPPOSITE[norm]))
-
-
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
@@ -115,12 +80,7 @@ linear(np.fft.fft,   own_transpose(np.fft.fft), axes="axis", inner=transform("ff
 linear(np.fft.ifft,  own_transpose(np.fft.ifft), axes="axis", inner=transform("ifft"))
 linear(np.fft.rfft,  rfft_transpose, axes="axis", inner=transform("rfft"))
 linear(np.fft.irfft, irfft_transpose, axes="axis", inner=transform("irfft"))
-composite(np.fft.fftn,      several(np.fft.fft), with_numpy_value=True)
-composite(np.fft.ifftn,     several(np.fft.ifft), with_numpy_value=True)
-composite(np.fft.rfftn,     rfftn, with_numpy_value=True)
-composite(np.fft.fft2,      in_plane(np.fft.fftn), with_numpy_value=True)
-composite(np.fft.ifft2,     in_plane(np.fft.ifftn), with_numpy_value=True)
-composite(np.fft.ihfft,     ihfft)
-for fn in (np.fft.hfft, np.fft.irfftn, np.fft.rfft2, np.fft.irfft2, np.fft.fftshift, np.fft.ifftshift):
+for fn in (np.fft.fftn, np.fft.ifftn, np.fft.rfftn, np.fft.irfftn, np.fft.fft2, np.fft.ifft2, np.fft.rfft2, np.fft.irfft2,
+           np.fft.hfft, np.fft.ihfft, np.fft.fftshift, np.fft.ifftshift):
     composite(fn, by_numpy(fn))
 # fmt: on

@@ -11,7 +11,7 @@ from functools import reduce
 from itertools import accumulate
 from numbers import Number
 
-from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+from numpy.lib.array_utils import normalize_axis_index
 
 from .batching import axis_form, joined_form
 from .constants import evaluate, named
@@ -96,16 +96,6 @@ def stacked_parts(arrays, ndim, axis=0, dtype=None, casting=None):
     return [(*whole, i) for i in range(len(arrays))] if whole else range(len(arrays))
 
 
-def axis_of(n):
-    """Return the axis that hstack joins: the first of vectors, else the second."""
-    return 0 if n == 1 else 1
-
-
-def hstack(arrays, **options):
-    arrays = [a if ndim_of(a) else np.atleast_1d(a) for a in arrays]
-    return np.concatenate(arrays, axis=axis_of(ndim_of(arrays[0])), **options)
-
-
 def column_stack(arrays):
     return np.concatenate([a if ndim_of(a) > 1 else np.reshape(a, (-1, 1)) for a in arrays], axis=1)
 
@@ -133,13 +123,6 @@ def leaves(arrays):
     return [leaf for part in arrays for leaf in leaves(part)] if isinstance(arrays, list) else [arrays]
 
 
-def append(arr, values, axis=None):
-    arr, values = as_array(arr), as_array(values)
-    if axis is None:
-        arr, values, axis = np.ravel(arr), np.ravel(values), 0
-    return np.concatenate([arr, values], axis=axis)
-
-
 def insert_arrays(args, kwargs):
     """Bring the arrays of ``np.insert`` into position, as arrays."""
     arr, obj, values, *axis = (*args, *(kwargs.pop("values"),)[: 3 - len(args)]) if "values" in kwargs else args
@@ -153,25 +136,6 @@ def insert_transpose(i, g, arr, obj, values, axis=None):
     places = np.insert(positions(arr), obj, arr.size + positions(values), axis)
     mine = (places >= arr.size) == (i == 2)
     return back(g[mine], places[mine] - (arr.size if i == 2 else 0), values if i == 2 else arr)
-
-
-def resize(a, new_shape):
-    if not np.size(a):
-        return np.zeros_like(a, shape=new_shape)
-    return np.ravel(a)[np.resize(np.arange(np.size(a)), new_shape)]
-
-
-def trim_zeros(filt, trim="fb", axis=None):
-    trim = trim.lower()
-    if set(trim) - {"f", "b"} or not trim:
-        raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
-    axes = range(np.ndim(filt)) if axis is None else normalize_axis_tuple(axis, np.ndim(filt))
-    filled = evaluate(np.argwhere, filt)
-    index = [slice(None)] * np.ndim(filt)
-    for i in axes:
-        first, last = (int(np.min(filled[:, i])), int(np.max(filled[:, i])) + 1) if len(filled) else (0, 0)
-        index[i] = slice(first if "f" in trim or not last else None, last if "b" in trim or not last else None)
-    return filt[tuple(index)]
 
 
 # --- choosing ---------------------------------------------------------------------------------------------------------------
@@ -225,39 +189,9 @@ def sort_complex(a):
     return ans if np.iscomplexobj(ans) else cast(ans, np.dtype(complex))
 
 
-# --- sets: results are elements of the arguments; where they stand is constant ---------------------------------------------------
-
-
-def where_found(fn, count, *args, **kwargs):
-    """Return the results of a set function, and the flat positions of its elements among those of the first `count` arguments."""
-    results = fn(*args, **kwargs)
-    values = results[0] if isinstance(results, tuple) else results
-    pool = np.concatenate([np.ravel(arg) for arg in args[:count]])
-    order = np.argsort(pool, kind="stable")
-    return results, order[np.searchsorted(pool[order], values)]
-
-
-def from_pool(fn, count):
-    """Make the body of a set function of `count` arrays: what it returns first is taken from them."""
-
-    def body(*args, **kwargs):
-        results, places = evaluate(where_found, fn, count, *args, **kwargs)
-        values = np.concatenate([np.ravel(arg) for arg in args[:count]])[places]
-        if not isinstance(results, tuple):
-            return values
-        return (values, *results[1:]) if type(results) is tuple else type(results)(values, *results[1:])
-
-    return body
-
-
 def unique(ar, return_index=False, return_inverse=False, return_counts=False, axis=None, *, equal_nan=True, **options):
-    options = {"equal_nan": equal_nan, **options}
-    if axis is None:
-        values = (*(x for x in evaluate(unique_parts, ar, None, options)),)
-        ans = np.ravel(ar)[values[1]]
-    else:
-        values = evaluate(unique_parts, ar, axis, options)
-        ans = np.take(ar, values[1], axis)
+    values = evaluate(unique_parts, ar, axis, {"equal_nan": equal_nan, **options})
+    ans = np.take(ar, values[1], axis)
     wanted = [part for part, asked in zip(values[1:], (return_index, return_inverse, return_counts), strict=True) if asked]
     return (ans, *wanted) if wanted else ans
 
@@ -339,7 +273,8 @@ def astype(x, dtype, /, *, copy=True, device=None):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-for fn in (np.rot90, np.rollaxis, np.hsplit, np.vsplit, np.dsplit, np.ix_, np.apply_over_axes, np.unstack):
+for fn in (np.rot90, np.rollaxis, np.hsplit, np.vsplit, np.dsplit, np.ix_, np.apply_over_axes, np.unstack, np.vstack, np.hstack, np.dstack,
+           np.append, np.resize):
     composite(fn, by_numpy(fn))
 composite(np.fliplr,    lambda m: m[:, ::-1])
 composite(np.flipud,    lambda m: m[::-1, ...])
@@ -351,17 +286,11 @@ joined(np.concatenate, concatenate_transpose, call=variadic(np.concatenate), can
        parts=concatenated_parts, batch=joined_form, blocks="concatenated", lower="concatenate")
 joined(np.stack,       lambda i, g, *arrays, axis=0, **options: g[(*(slice(None),) * (axis % ndim_of(g)), i)], call=stacked,
        canonical=positional, moves=True, joins=True, cheap=True, parts=stacked_parts, batch=joined_form, blocks="stacked", lower="stack")
-composite(np.vstack,       lambda arrays, **options: np.concatenate([np.atleast_2d(a) for a in arrays], axis=0, **options))
-composite(np.hstack,       hstack)
-composite(np.dstack,       lambda arrays: np.concatenate([np.atleast_3d(a) for a in arrays], axis=2))
 composite(np.column_stack, column_stack)
 composite(np.block,     block)
-composite(np.append,    append)
 joined(np.insert,       insert_transpose, argnums=(0, 2), canonical=insert_arrays, lower="insert")
 linear(np.delete,       lambda g, x, *args, **kwargs: back(g, np.delete(positions(x), *args, **kwargs), x), moves=True,
        blocks="without", lower="delete")
-composite(np.resize,    resize, with_numpy_value=True)
-composite(np.trim_zeros, trim_zeros, value_dependent=True)
 composite(np.diagflat,  lambda v, k=0: np.diag(np.ravel(v), k))
 composite(np.compress,  compress)
 composite(np.extract,   lambda condition, arr: np.ravel(arr)[np.flatnonzero(condition)])
@@ -369,11 +298,8 @@ composite(np.choose,    choose)
 composite(np.select,    select, with_numpy_value=True)
 composite(np.piecewise, piecewise)
 composite(np.unique, unique, value_dependent=True, with_numpy_value=True)
-for fn in named(np, "unique_all unique_counts unique_inverse unique_values"):
-    composite(fn, from_pool(fn, 1), value_dependent=True, with_numpy_value=True)
-for fn in named(np, "union1d intersect1d setxor1d"):
-    composite(fn, from_pool(fn, 2), value_dependent=True, with_numpy_value=True)
-composite(np.setdiff1d, from_pool(np.setdiff1d, 1), value_dependent=True, with_numpy_value=True)
+for fn in named(np, "trim_zeros unique_all unique_counts unique_inverse unique_values union1d intersect1d setxor1d setdiff1d"):
+    composite(fn, by_numpy(fn), value_dependent=True)
 composite(np.sort_complex, sort_complex)
 composite(np.apply_along_axis, apply_along_axis)
 composite(np.linspace,  linspace, with_numpy_value=True)

@@ -8,8 +8,6 @@ import sys
 from functools import cache, wraps
 from types import FunctionType, ModuleType
 
-from numpy.lib.array_utils import normalize_axis_index
-
 from .batching import (
     axis_form,
     broadcast_to_form,
@@ -110,25 +108,6 @@ def rolled(a, shift, axis=None):
 
 def roll_transpose(g, x, shift, axis=None):
     return rolled(g, tuple(-s for s in shift) if isinstance(shift, tuple | list) else -shift, axis)
-
-
-def split(x, indices_or_sections, axis=0):
-    axis = normalize_axis_index(axis, ndim_of(x))
-    if issubclass(type(indices_or_sections), int | np.integer) and shape_of(x)[axis] % indices_or_sections:
-        raise ValueError("array split does not result in an equal division")
-    return array_split(x, indices_or_sections, axis)
-
-
-def array_split(x, indices_or_sections, axis=0):
-    axis = normalize_axis_index(axis, ndim_of(x))
-    n = shape_of(x)[axis]
-    if issubclass(type(indices_or_sections), int | np.integer):
-        short, extra = divmod(n, indices_or_sections)
-        cuts = np.cumsum([short + 1] * extra + [short] * (indices_or_sections - extra))[:-1].tolist()
-    else:
-        cuts = list(indices_or_sections)
-    before = (slice(None),) * axis
-    return [x[(*before, slice(a, b))] for a, b in zip([0, *cuts], [*cuts, n], strict=True)]
 
 
 # --- diagonals --------------------------------------------------------------------------------------------------------------
@@ -236,9 +215,14 @@ def by_numpy(fn):
     own = getattr(fn, "__wrapped__", None)
     if own is None:  # this version of NumPy does not have it
         return fn
-    body = FunctionType(own.__code__, traced_names(own.__globals__["__name__"]), own.__name__, own.__defaults__)
-    body.__kwdefaults__ = own.__kwdefaults__
-    return body
+    return with_names(own, traced_names(own.__globals__["__name__"]))
+
+
+def with_names(fn, names):
+    """Return a function that finds other global names."""
+    found = FunctionType(fn.__code__, names, fn.__name__, fn.__defaults__, fn.__closure__)
+    found.__kwdefaults__ = fn.__kwdefaults__
+    return found
 
 
 @cache
@@ -251,6 +235,8 @@ def traced_names(module):
         elif name in ("np", "NX", "_nx"):
             names[name] = ModuleType(thing.__name__)
             vars(names[name]).update(vars(thing), asarray=as_array, asanyarray=as_array)
+        elif type(thing) is FunctionType and thing.__globals__ is vars(sys.modules[module]):
+            names[name] = with_names(thing, names)
     return names
 
 
@@ -443,10 +429,8 @@ explicit(zeros_of_shape, lambda t, ans, x, *options: None, lambda g, ans, x, *op
 composite(np.where,       where)
 composite(np.clip,        clip)
 composite(np.interp,      interp, with_numpy_value=True)
-for fn in (np.atleast_1d, np.atleast_2d, np.atleast_3d):
+for fn in (np.atleast_1d, np.atleast_2d, np.atleast_3d, np.split, np.array_split):
     composite(fn, by_numpy(fn))
-composite(np.split,       split)
-composite(np.array_split, array_split)
 composite(np.diag,        diag)
 composite(np.trace,       lambda x, offset=0, axis1=0, axis2=1, dtype=None, out=None:
                           np.sum(np.diagonal(x, offset, axis1, axis2), axis=-1, dtype=dtype))
