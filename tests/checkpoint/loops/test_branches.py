@@ -120,18 +120,18 @@ def test_values_and_derivatives_are_those_of_the_plain_step(name):
     for _ in range(2):
         assert bits(run(compiled, stats=stats)(*args)) == bits(plain)
         traces, steps = compiled.traces, stats.advances
-    assert ("has taken" in stats.reason or "inputs" in name or "until" in name) and stats.steps == steps > 4
+    assert ("has taken" in stats.reason or name == "inputs") and stats.steps == steps > 4
     assert compiled.traces == traces
     compiled, argnums = dualad.jit(step), tuple(range(len(args)))
     of = lambda s, **options: lambda *args: sum(np.sum(np.sin(leaf)) for leaf in optree.tree_leaves(run(s, **options)(*args)))
-    g, expected = (grad(of(s, stats=stats), argnums=argnums)(*args) for s in (compiled, step))
-    close(g, expected, rtol=1e-9, atol=1e-13)
-    assert (stats.steps, stats.advances >= steps) == (steps, True)
+    g, expected = grad(of(compiled, stats=stats), argnums=argnums)(*args), grad(of(step), argnums=argnums)(*args)
+    close(g, expected, rtol=1e-11 if step is not number else 1e-9, atol=1e-13)
+    assert stats.steps == stats.pulls == steps and (stats.advances == steps or "predicate" in name)  # Online makes steps again
     assert bits(grad(of(compiled), argnums=argnums)(*args)) == bits(g)  # where all paths are known from the start
     h, tangents = 1e-6, tuple(np.cos(arg) for arg in args)
     ahead, behind = (of(step)(*(arg + s * t for arg, t in zip(args, tangents, strict=True))) for s in (h, -h))
     pushed = [jvp(of(s), args, tangents) for s in (compiled, step)]
-    close(pushed[0], pushed[1], rtol=1e-10)
+    close(pushed[0], pushed[1], rtol=1e-11 if step is not number else 1e-10)
     assert np.isclose(sum(np.sum(a * t) for a, t in zip(g, tangents, strict=True)), (ahead - behind) / (2 * h), rtol=1e-5, atol=1e-7)
 
 
@@ -264,12 +264,12 @@ def test_steps_of_the_plain_function_print_and_are_pulled_back_with_outs_inputs_
         assert plain is quiet or f"{-(-N // 4)} steps made by the plain function" in stats.reason
     expected = grad(weighed(plain), argnums=(0, 1, 2))(*args)
     for options in ({}, {"block": 1}, {"block": 3, "schedule": Revolve(2)}, {"schedule": Mixed(3)}):
-        close(grad(weighed(step, stats=stats, **options), argnums=(0, 1, 2))(*args), expected, rtol=1e-11, atol=1e-13)
+        close(grad(weighed(step, stats=stats, **options), argnums=(0, 1, 2))(*args), expected, rtol=1e-12, atol=1e-14)
         assert stats.pulls == N
     for k, t in enumerate((np.cos(X), np.cos(U), 0.7)):
         of = lambda s, k=k: lambda a: weighed(s)(*args[:k], a, *args[k + 1 :])
         close(*(jvp(of(s), (args[k],), (t,))[1] for s in (step, plain)), rtol=1e-12)
-        close(*(hvp(of(s), args[k], t) for s in (step, plain)), rtol=1e-10, atol=1e-12)
+        close(*(hvp(of(s), args[k], t) for s in (step, plain)), rtol=1e-10, atol=1e-13)
 
 
 def clipped(k, x):
