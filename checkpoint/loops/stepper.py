@@ -19,7 +19,7 @@ from dualad.core.dispatch import dtype_of
 from dualad.core.traced import Traced
 from dualad.forward.seeding import pack_leaf
 from dualad.graph.handled import Handled
-from dualad.graph.paths import alike, merged
+from dualad.graph.paths import alike, counted
 from dualad.graph.program import Kind, Value, key_of, kind_of, plain_kind, role_of
 from dualad.graph.split import Routine, changed, inexact, pulled, pushed, tangent_of
 from dualad.graph.to_numpy import compile_python
@@ -402,7 +402,7 @@ def of_one_type(entry: Any, certain: bool = False) -> Compiled:
     same, compiled = alike(entry.paths), entry.compiled
     if same is None:
         raise NotCompiled("the step returns results of several types, by the path that it takes")
-    return Compiled(merged(same, certain), compiled.backend, compiled.__name__, compiled.threads)
+    return Compiled(counted(same, certain)[0], compiled.backend, compiled.__name__, compiled.threads)
 
 
 def predicate(until: Any) -> Jit:

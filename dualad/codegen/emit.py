@@ -26,7 +26,7 @@ import math
 
 import numpy as np
 
-from dualad.codegen.arithmetic import choose
+from dualad.codegen.arithmetic import *
 from dualad.codegen.kernels import *
 from dualad.codegen.scalars import *
 '''

@@ -336,13 +336,10 @@ def large_angle(x):
     return abs(x) > LARGEST_ANGLE
 
 
-def any_sin(x):
-    return branch(large_angle(x), lambda: library("math.sin")(x), lambda: sin(x))
+def of_any(kernel):
+    """Return a function of any angle: that of the C library where the kernel does not hold."""
+    called = library(f"math.{kernel.__name__}")
+    return lambda x: branch(large_angle(x), lambda: called(x), lambda: kernel(x))
 
 
-def any_cos(x):
-    return branch(large_angle(x), lambda: library("math.cos")(x), lambda: cos(x))
-
-
-def any_tan(x):
-    return branch(large_angle(x), lambda: library("math.tan")(x), lambda: tan(x))
+any_sin, any_cos, any_tan = map(of_any, (sin, cos, tan))

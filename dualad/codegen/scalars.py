@@ -7,35 +7,14 @@ import math
 import numpy as np
 
 from ..ir.values import Value
-from .arithmetic import (
-    at_least_inside,
-    bits,
-    branch,
-    choose,
-    complex_of,
-    exact_difference,
-    exact_product,
-    exact_quotient,
-    exact_remainder,
-    exact_sum,
-    fma,
-    from_bits,
-    from_bits32,
-    library,
-    multiply_add,
-    product_of,
-    regular,
-    sum_of,
-)  # fmt: skip
+from .arithmetic import bits, branch, choose, complex_of, exact_difference, exact_product, exact_sum, fma, from_bits, from_bits32, library
 from .kernels import exp, log1p
 
 __all__ = [
-    "at_least_inside", "clip", "complex_magnitude", "complex_quotient", "complex_reciprocal", "complex_strong_multiply",
-    "complex_turn", "exact_absolute",
-    "exact_difference", "exact_power", "exact_product", "exact_quotient", "exact_remainder", "exact_sum", "exp_of_expm1", "floor_divide",
-    "fmax", "fmax_share", "fmin", "heaviside", "is_finite", "is_infinite", "larger_share", "logaddexp", "logaddexp2", "maximum", "minimum",
-    "multiply_add", "nextafter", "product_of", "ratio", "regular", "remainder", "root_above_one", "sign", "signbit", "softmax_share",
-    "spacing", "strong_multiply", "sum_of", "turn",
+    "clip", "complex_magnitude", "complex_quotient", "complex_reciprocal", "complex_strong_multiply", "complex_turn", "exact_absolute",
+    "exact_power", "exp_of_expm1", "floor_divide", "fmax", "fmax_share", "fmin", "heaviside", "is_finite", "is_infinite", "larger_share",
+    "logaddexp", "logaddexp2", "maximum", "minimum", "nextafter", "ratio", "remainder", "root_above_one", "sign", "signbit",
+    "softmax_share", "spacing", "strong_multiply", "turn",
 ]  # fmt: skip
 
 copysign, exp2, floor, fmod, hypot, sqrt = map(library, ("math.copysign", "np.exp2", "np.floor", "np.fmod", "math.hypot", "math.sqrt"))

@@ -24,7 +24,7 @@ from .symbol import Symbol
 from .to_numpy import compile_python
 from .trace import BY_VALUE
 
-__all__ = ["Branch", "Scan", "align", "as_kind", "unrolled"]
+__all__ = ["Branch", "Scan", "align", "as_kind", "ones_of", "unrolled"]
 
 
 class Nested:

@@ -19,7 +19,7 @@ from .arms import with_arms
 from .nested import Branch
 from .program import Program, Value, dead, key_of, values_in
 
-__all__ = ["apart", "common", "dead", "fold", "forwarded", "optimised", "relaxed", "restored", "simpler", "straight"]
+__all__ = ["apart", "common", "dead", "fold", "forwarded", "optimised", "relaxed", "restored", "simpler"]
 
 
 def optimised(program: Program, exact=True, adjoint=False) -> Program:
@@ -29,7 +29,8 @@ def optimised(program: Program, exact=True, adjoint=False) -> Program:
     """
     passes = [simpler, common, forwarded, fold, simpler, common, dead]
     if not exact:
-        passes = [simpler, relaxed, common, forwarded, restored, *([straight] if adjoint else []), fold, common, dead]
+        straight = [partial(forwarded, adjoint=True)] if adjoint else []
+        passes = [simpler, relaxed, common, forwarded, restored, *straight, fold, common, dead]
     for one in passes:
         program = one(program)
     program.adjoint = adjoint
@@ -140,18 +141,11 @@ def alike(x, out):
     return same and out.layout != "A"
 
 
-def straight(program: Program) -> Program:
-    """Read, besides what is `forwarded`, what lies apart from an assignment from before it, and leave out that zeros are added.
-
-    That is for adjoints only: the adjoint of what it leaves would not be `restored`.
-    """
-    return forwarded(program, adjoint=True)
-
-
 def forwarded(program: Program, adjoint=False) -> Program:
     """Read what was assigned or joined where it came from: ``updated(x, v, i)[i]`` is v, a stack of an array's rows a slice of it.
 
-    What is assigned again at once was not assigned before. With `adjoint`, see `straight`.
+    What is assigned again at once was not assigned before. In an `adjoint`, whose own adjoint need not be `restored`, what lies apart from
+    an assignment is read from before it, too, and no zeros are added.
     """
     assigned: dict[Value, tuple] = {}
     joined: dict[Value, tuple] = {}
@@ -181,7 +175,9 @@ def forwarded(program: Program, adjoint=False) -> Program:
             return restacked(operation, rows, new)
         if fn is getitem and args[0] in assigned and fixed(args[1]):
             source, out = args[0], operation.outputs[0]
-            while adjoint and source in assigned and before(source, args[1], *assigned[source]):
+            while adjoint and source in assigned and alike(assigned[source][0], source):
+                if not apart(assigned[source][2], args[1], source.shape):
+                    break
                 source = assigned[source][0]
             if source is not args[0]:
                 operation = operation.by(getitem, source, args[1])
@@ -195,11 +191,6 @@ def forwarded(program: Program, adjoint=False) -> Program:
         return None
 
     return rewritten(program, rule)
-
-
-def before(x, read, base, v, index):
-    """Return whether what is read of ``x = updated(base, v, index)`` stands in `base`."""
-    return alike(base, x) and apart(index, read, x.shape)
 
 
 def apart(index, other, shape):

@@ -17,7 +17,7 @@ from .program import Kind, Operation, Program, Value, key_of, kind_of
 from .trace import Answer, TraceError, where_in
 from .turns import Turns
 
-__all__ = ["NESTED_TESTS", "Apart", "Path", "alike", "counted", "described", "first_unlike", "merged", "types_of"]
+__all__ = ["NESTED_TESTS", "Apart", "Path", "alike", "counted", "described", "first_unlike", "types_of"]
 
 #: tests of one known answer that are branches in each other; later ones of a path ask at its end whether it was left
 NESTED_TESTS = 3 * CALLED_DEPTH
@@ -66,11 +66,6 @@ def alike(paths: list[Path]) -> list[Path] | None:
     programs = [path.program.replace(operations=list(path.program.operations), constants=dict(path.program.constants)) for path in paths]
     align(programs)
     return [path._replace(program=program) for path, program in zip(paths, programs, strict=True)]
-
-
-def merged(paths: list[Path], certain: bool = False) -> Program:
-    """Return the program of all paths (see `counted`)."""
-    return counted(paths, certain)[0]
 
 
 def counted(paths: list[Path], certain: bool = False) -> tuple[Program, int]:

@@ -2,8 +2,8 @@
 
 A step has the inputs ``(k,), state, rows, params`` and the outputs ``state, outs, left``, of which the last says where there is one whether
 a path not yet seen was taken; its pullback takes the cotangents of the first two besides and gives those of the state, of the rows and of
-the parameters. A level of forward mode doubles each group: the values, then the
-tangents of those that have one. So a chain in forward mode is a chain again, and forward over reverse a reverse sweep again.
+the parameters. A level of forward mode doubles each group: the values, then the tangents of those that have one. So a chain in forward
+mode is a chain again, and forward over reverse a reverse sweep again.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .differentiate import pullback, pushforward
+from .nested import ones_of
 from .passes import optimised
 from .program import Kind, Program, Value, kind_of
 
@@ -48,10 +49,7 @@ def inexact(values) -> list[int]:
 
 def example(out, directions=None):
     """Return a number or array of ones like a value; a tangent of it, where there are directions."""
-    if directions is not None:
-        return np.ones((directions, *out.shape), out.dtype)
-    one = out.dtype.type(1)
-    return one.item() if out.kind == "python" else one if out.kind == "scalar" else np.ones(out.shape, out.dtype)
+    return ones_of(Kind(out.shape, out.dtype, out.kind)) if directions is None else np.ones((directions, *out.shape), out.dtype)
 
 
 def pulled(step: Routine, rows: list[int], params: list[int], nan_safe: bool) -> Routine:

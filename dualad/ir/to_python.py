@@ -5,27 +5,7 @@ from __future__ import annotations
 import math
 import os
 
-from .nodes import (
-    Assign,
-    Call,
-    CallLoop,
-    Cast,
-    Const,
-    Do,
-    Fill,
-    For,
-    ForRows,
-    If,
-    Lane,
-    Load,
-    Op,
-    Reshape,
-    Room,
-    Row,
-    Store,
-    Table,
-    Var,
-)
+from . import nodes as ir
 
 __all__ = ["OPERATORS", "expression", "lines_of", "module_text"]
 
@@ -99,15 +79,15 @@ def lane(node):
 
 
 PRINTED = {
-    Const: constant,
-    Var: lambda node: (node.name, ATOM),
-    Op: operator,
-    Cast: lambda node: (f"np.{node.dtype}({expression(node.arg)})", ATOM),
-    Call: lambda node: (f"{node.function}({listed(node.args)})", ATOM),
-    Load: lambda node: (element(node), ATOM),
-    Row: row,
-    Reshape: lambda node: (f"{expression(node.array, ATOM)}.reshape({shown(node.type.shape)})", ATOM),
-    Lane: lane,
+    ir.Const: constant,
+    ir.Var: lambda node: (node.name, ATOM),
+    ir.Op: operator,
+    ir.Cast: lambda node: (f"np.{node.dtype}({expression(node.arg)})", ATOM),
+    ir.Call: lambda node: (f"{node.function}({listed(node.args)})", ATOM),
+    ir.Load: lambda node: (element(node), ATOM),
+    ir.Row: row,
+    ir.Reshape: lambda node: (f"{expression(node.array, ATOM)}.reshape({shown(node.type.shape)})", ATOM),
+    ir.Lane: lane,
 }
 
 
@@ -139,8 +119,8 @@ def room(node, inner):
 def loop(node, inner):
     bounds = [node.low, node.high]
     if node.step != 1:
-        bounds.append(Const(node.step, "int64"))
-    elif type(node.low) is Const and node.low.value == 0:
+        bounds.append(ir.Const(node.step, "int64"))
+    elif type(node.low) is ir.Const and node.low.value == 0:
         bounds = bounds[1:]
     return [f"for {node.index.name} in range({listed(bounds)}):", *lines_of(node.body, inner)]
 
@@ -170,15 +150,15 @@ def call_loop(node, inner):
 
 
 WRITTEN = {
-    Assign: assign,
-    Store: lambda node, inner: f"{element(node)} {'+=' if node.adds else '='} {expression(node.value)}",
-    Fill: lambda node, inner: f"{expression(node.array, ATOM)}[...] {'+=' if node.adds else '='} {expression(node.value)}",
-    Room: room,
-    For: loop,
-    ForRows: rows,
-    If: branch,
-    Do: do,
-    CallLoop: call_loop,
+    ir.Assign: assign,
+    ir.Store: lambda node, inner: f"{element(node)} {'+=' if node.adds else '='} {expression(node.value)}",
+    ir.Fill: lambda node, inner: f"{expression(node.array, ATOM)}[...] {'+=' if node.adds else '='} {expression(node.value)}",
+    ir.Room: room,
+    ir.For: loop,
+    ir.ForRows: rows,
+    ir.If: branch,
+    ir.Do: do,
+    ir.CallLoop: call_loop,
 }
 
 
@@ -189,7 +169,7 @@ def module_text(module) -> str:
     """Return the source of a module."""
     text = ""
     for part in module.parts:
-        if type(part) is Table:
+        if type(part) is ir.Table:
             text += f"{part.name} = np.array({list(map(list, part.rows))})\n"
             continue
         definition = f"def {part.name}({', '.join([parameter.name for parameter in part.parameters])}):"

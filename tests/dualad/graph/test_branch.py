@@ -12,7 +12,7 @@ import checkpoint
 import dualad
 from dualad.graph.nested import Branch
 from dualad.graph.passes import optimised
-from dualad.graph.paths import Apart, Path, merged
+from dualad.graph.paths import Apart, Path, counted
 from dualad.graph.trace import Trace
 from dualad.jit.compiled import Compiled
 
@@ -36,7 +36,7 @@ POINTS = [(1.0, np.ones(3)), (-1.0, np.ones(3)), (1.0, -np.ones(3)), (7.0, np.on
 
 def test_a_program_of_some_paths_says_where_another_one_is_taken():
     for count in range(1, len(POINTS) + 1):
-        program = merged([path_of(two_tests, *point) for point in POINTS[:count]])
+        program = counted([path_of(two_tests, *point) for point in POINTS[:count]])[0]
         for k, point in enumerate(POINTS):
             result, *left = program.run(*point)
             assert left == [k >= count] and result.shape == (3,)
@@ -45,8 +45,8 @@ def test_a_program_of_some_paths_says_where_another_one_is_taken():
 
 def test_a_program_without_tests_is_the_trace_and_one_of_all_paths_says_nothing_more():
     path = path_of(lambda x: x * 2.0, 1.0)
-    assert merged([path]) is path.program
-    program = merged([path_of(abs_of, 1.0), path_of(abs_of, -1.0)])
+    assert counted([path])[0] is path.program
+    program = counted([path_of(abs_of, 1.0), path_of(abs_of, -1.0)])[0]
     assert len(program.outputs) == 1 and [program.run(x)[0] for x in (2.0, -3.0)] == [2.0, 3.0]
 
 
@@ -57,7 +57,7 @@ def abs_of(x):
 def test_a_certain_program_makes_no_test_of_which_one_answer_is_known():
     """It is what pulls back: the step was made, so a test that is computed with other roundings must not lead to a path of zeros."""
     for count, tests in zip(range(1, len(POINTS) + 1), (0, 1, 2, 3, 4), strict=True):
-        program = merged([path_of(two_tests, *point) for point in POINTS[:count]], certain=True)
+        program = counted([path_of(two_tests, *point) for point in POINTS[:count]], certain=True)[0]
         assert len(program.outputs) == 1 and sum(map(branches_in, program.operations)) == tests
         for point in POINTS[:count]:
             assert program.run(*point)[0].tobytes() == two_tests(*point).tobytes()
@@ -85,7 +85,7 @@ def test_a_test_that_was_made_before_has_its_answer():
 def test_what_is_asked_may_be_a_number_or_an_array_of_one_element(test, x):
     f = lambda x: x * 3.0 if test(x) else x - 1.0
     with np.errstate(invalid="ignore"):
-        assert np.array_equal(merged([path_of(f, x)]).run(x)[0], f(x), equal_nan=True)
+        assert np.array_equal(counted([path_of(f, x)])[0].run(x)[0], f(x), equal_nan=True)
 
 
 def test_constants_are_no_tests():
@@ -97,12 +97,12 @@ def test_constants_are_no_tests():
 def test_traces_that_differ_before_they_part_do_not_merge():
     paths = [path_of(lambda x, n=n: abs_of(x * n), 3.0 - n) for n in (2.0, 4.0)]
     with pytest.raises(Apart, match="differ before"):
-        merged(paths)
+        counted(paths)[0]
 
 
 def test_branches_of_equal_programs_are_equal_and_text_shows_their_arms():
     functions = abs_of, lambda x: x if x > 0 else -x, lambda x: x if x > 0 else 2.0 * x
-    programs = [merged([path_of(f, 1.0), path_of(f, -1.0)]) for f in functions]
+    programs = [counted([path_of(f, 1.0), path_of(f, -1.0)])[0] for f in functions]
     one, same, other = (program.operations[-1].fn for program in programs)
     assert type(one) is Branch and one == same and hash(one) == hash(same) and one != other
     assert "then:" in str(programs[0]) and "otherwise:" in str(programs[0])
@@ -125,7 +125,7 @@ def size(program):
 
 
 def test_tests_one_after_the_other_are_branches_one_after_the_other():
-    program = merged([path_of(leaky, np.array(signs)) for signs in SIGNS])
+    program = counted([path_of(leaky, np.array(signs)) for signs in SIGNS])[0]
     short = optimised(program)
     assert size(program) > 100 and size(short) < 32
     assert [type(operation.fn) for operation in short.operations].count(Branch) == 3
@@ -138,7 +138,7 @@ def test_what_both_arms_compute_of_the_same_values_is_computed_before_them():
     def f(x, y):
         return (np.sin(y) * x, np.exp(x)) if x > 0 else (np.exp(x), np.sin(y) - 1.0)
 
-    program = optimised(merged([path_of(f, x, 2.0) for x in (1.0, -1.0)]))
+    program = optimised(counted([path_of(f, x, 2.0) for x in (1.0, -1.0)])[0])
     fns = [operation.fn for operation in program.operations]
     assert fns.count(np.sin) == fns.count(np.exp) == 1 and type(fns[-1]) is Branch
     assert not {np.sin, np.exp} & {operation.fn for body in fns[-1].bodies.values() for operation in body.operations}
@@ -146,9 +146,9 @@ def test_what_both_arms_compute_of_the_same_values_is_computed_before_them():
 
 
 def test_arms_that_are_equal_need_no_branch_and_outputs_that_nobody_reads_no_operations():
-    same = optimised(merged([path_of(lambda x: np.sin(x) if x > 0 else np.sin(x) * 1.0, x) for x in (1.0, -1.0)]))
+    same = optimised(counted([path_of(lambda x: np.sin(x) if x > 0 else np.sin(x) * 1.0, x) for x in (1.0, -1.0)])[0])
     assert [operation.fn for operation in same.operations] == [np.sin]
-    program = merged([path_of(lambda x: (x, np.sin(x)) if x > 0 else (-x, np.cos(x)), x) for x in (1.0, -1.0)])
+    program = counted([path_of(lambda x: (x, np.sin(x)) if x > 0 else (-x, np.cos(x)), x) for x in (1.0, -1.0)])[0]
     del program.outputs[1]
     bodies = optimised(program).operations[-1].fn.bodies.values()
     assert [len(body.operations) for body in bodies] == [0, 1]
@@ -167,7 +167,7 @@ def test_an_arm_may_raise_at_the_values_of_the_other():
         return np.sum(np.linalg.solve(a, a[i])) if np.abs(np.linalg.det(a)) > 0.5 else np.sum(a) * a[0, i]
 
     regular, singular = np.array([[2.0, 1.0], [0.5, 3.0]]), np.ones((2, 2))
-    compiled = Compiled(merged([path_of(f, regular, 1), path_of(f, singular, 0)]))
+    compiled = Compiled(counted([path_of(f, regular, 1), path_of(f, singular, 0)])[0])
     fast = lambda a: compiled(a, 1)[0]
     for a in (np.zeros((2, 2)), singular, regular):
         np.testing.assert_array_equal(checkpoint.grad(fast)(a), checkpoint.grad(lambda a: f(a, 1))(a))
