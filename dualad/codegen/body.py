@@ -16,15 +16,10 @@ LARGE = Var("large", "bool")
 
 
 class Body:
-    """The statements of one box of a nest, by the number of loops they stand in.
+    """The statements of one box of a nest, by the number of loops they stand in; if `hoisted`, in as few as they may.
 
-    Parameters
-    ----------
-    function : the function being emitted: it names buffers and makes new names.
-    depth : the number of loops.
-    space : the range of each loop's index, which may be any of it.
-    box : that range, for fast loops; None where the loops run over any box in it.
-    hoisted : statements stand in as few loops as they may.
+    The `function` being emitted names buffers and makes new names. Fast loops run over the whole range of each index, `space`, others over
+    any box in it.
     """
 
     def __init__(self, function, space, fast=False, hoisted=True, flat=None):

@@ -51,15 +51,9 @@ def place(room, free, kind):
 
 
 class ChainKernels:
-    """Emitted functions, and what they work in.
+    """Emitted functions, which may call those `within`, and what they work in; compiled ones are attributes of the same name.
 
-    Attributes
-    ----------
-    source : the emitted module as Python.
-    functions : the functions, which may call those `within`; compiled ones are attributes of the same name.
-    threads : how many share nests in blocks; None where there are none.
-    shares : the positions of the parameters that have a share.
-    in_python : what Python is called for, and why.
+    `threads` says how many share nests in blocks, None where there are none.
     """
 
     def __init__(self, units: list[Unit], functions: list[Function], threads: int | None, within: Sequence[Function] = ()):
@@ -70,7 +64,7 @@ class ChainKernels:
             raise NoLoopForm(reason)
         self.units, self.functions, self.threads, self.compiled = units, functions, threads, False
         self.rooms = [[(x.shape, x.dtype) for x in unit.work.values()] for unit in units]
-        self.shares: list[int] = []
+        self.shares: list[int] = []  # the positions of the parameters that have a share
         self.in_python = list(dict.fromkeys(call for unit in units for call in unit.source.in_python))
 
     def work(self, room):

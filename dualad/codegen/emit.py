@@ -42,30 +42,17 @@ def text_of(module: Module) -> str:
 
 @dataclass
 class Source:
-    """The emitted module.
-
-    Attributes
-    ----------
-    module : its functions.
-    parts : for each part and loop among the plan's steps, the nodes whose buffers its function takes.
-    functions : the names of these functions.
-    names : the name of each buffer.
-    constants : the nodes of constant arrays, ``c0``, ``c1``, ...
-    nests : how many loop nests there are.
-    additions : about how many additions it all takes.
-    in_python : what Python is called for, and why.
-    joined : whether one function calls those of all steps.
-    """
+    """The emitted module."""
 
     module: Module
-    parts: dict[int, list[Node]]
-    functions: dict[int, str]
-    names: dict[Node, str]
-    constants: list[Node]
-    nests: int
-    additions: float
-    in_python: list[str]
-    joined: bool
+    parts: dict[int, list[Node]]  # for each part and loop among the plan's steps, the nodes whose buffers its function takes
+    functions: dict[int, str]  # the names of these functions
+    names: dict[Node, str]  # of buffers
+    constants: list[Node]  # the nodes of constant arrays, ``c0``, ``c1``, ...
+    nests: int  # how many loop nests there are
+    additions: float  # about how many it all takes
+    in_python: list[str]  # what Python is called for, and why
+    joined: bool  # whether one function calls those of all steps
 
     @cached_property
     def text(self):

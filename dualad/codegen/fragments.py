@@ -50,14 +50,9 @@ __all__ = ["STEPS", "Unit"]
 
 
 class Unit:
-    """A program as statements of a loop.
+    """A program as statements of a loop; the functions of its parts have names that begin with `prefix`.
 
-    Attributes
-    ----------
-    module : the functions of its parts, whose names begin with `prefix`.
-    fuses : whether products are not rounded before they are added.
-    added : the positions of those among the outputs `adding` that are added to what their targets hold.
-    work, constants : the arrays that the statements work in, and read; `arrays` are the contents of the latter.
+    Of the outputs `adding` some are added to what their targets hold. With `fuses`, products are not rounded before they are added.
     """
 
     def __init__(
@@ -77,7 +72,7 @@ class Unit:
         self.plan = in_blocks(made) if blocks else made
         self.source = emit(self.plan, STEPS, prefix, depth=depth)
         self.module = self.source.module
-        self.work: dict[str, Var] = {}
+        self.work: dict[str, Var] = {}  # the arrays that the statements work in
         self.constants = [variable(f"{prefix}{self.source.names[node]}", node) for node in self.source.constants]
         self.arrays = [np.array(node.form.array, order="C") for node in self.source.constants]
 

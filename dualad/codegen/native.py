@@ -37,20 +37,7 @@ def too_long(source: str, *programs: Program) -> str | None:
 
 
 class Native:
-    """A program made ready to run as machine code.
-
-    Attributes
-    ----------
-    call : maps the plain inputs to a tuple of outputs.
-    raw : the same of inputs as the compiled function takes them: arrays in the order of C, numbers of the program's kinds.
-    flat : maps inputs, and an array or None, to all outputs (arrays of one dtype), one after the other in that array or in a new one.
-    raw_flat : the same of inputs as `raw` takes them.
-    emitted : the emitted module: ``part0`` is compiled and takes buffers only, in the order of ``buffers``.
-    source : the module as Python.
-    notes : what was fused into how many loops, what is called, what is stored.
-    plan, buffers : how the program is computed; the nodes whose buffers the part of each step takes.
-    fixed : the small constant arrays, which parts hold themselves.
-    """
+    """A program made ready to run as machine code, as an `Executable` is; `raw` and `raw_flat` take numbers of the program's kinds."""
 
     def __init__(self, program: Program, threads: int | None = None):
         self.plan = plan(program)
@@ -60,8 +47,9 @@ class Native:
         self.threads = (threads or 1) if self.emitted.additions >= WOKEN_ADDITIONS else 1
         self.source = self.emitted.text
         self.notes = notes(self.plan, self.emitted)
-        self.fixed: dict[Node, np.ndarray] = {}
+        self.fixed: dict[Node, np.ndarray] = {}  # the small constant arrays, which parts hold themselves
         self.functions = self.compile()
+        # the nodes whose buffers the part of each step takes
         self.buffers = {k: [node for node in nodes if node not in self.fixed] for k, nodes in self.emitted.parts.items()}
         self.raw, self.call, self.raw_flat, self.flat = Callers(self.plan, self.emitted, self.buffers, self.functions).made()
 

@@ -393,11 +393,6 @@ def memory(name: str) -> property:
     return property(lambda self: getattr(value_of(self), name) if stands(self) else numpys.__get__(self))
 
 
-for name in ("ctypes", "data"):
-    setattr(Buffer, name, memory(name))
-for name in READING:
-    setattr(Buffer, name, reading(name))
-for name in WRITING:
-    setattr(Buffer, name, writing(name))
-for name in SHOWING:
-    setattr(Buffer, name, showing(name))
+for make, names in ((memory, ("ctypes", "data")), (reading, READING), (writing, WRITING), (showing, SHOWING)):
+    for name in names:
+        setattr(Buffer, name, make(name))

@@ -296,11 +296,8 @@ def pushed_branch(branch, args, level):
     given = [t for t in ts if t is not None]
     if not given:
         return branch(test, *xs)
-    examples, tangents = list(map(example_of, xs)), [None if t is None else example_of(t) for t in ts]
-    arms = [
-        with_examples(lambda xs, arm=arm: pushforward(arm, xs, tangents, level.directions, level.nan_safe), examples)
-        for arm in (branch.then, branch.otherwise)
-    ]
+    tangents = [None if t is None else example_of(t) for t in ts]
+    arms = derived(branch, xs, lambda arm, xs: pushforward(arm, xs, tangents, level.directions, level.nan_safe))
     count = len(branch.then.outputs)
     shown = align(arms)
     results = Branch(*arms)(test, *xs, *given)
@@ -314,11 +311,8 @@ def pulled_branch(operation, gs, held, active, level):
     branch = operation.fn
     test, *xs = with_values(operation.args, held)
     moving = [type(arg) is Value and arg in active for arg in operation.args[1:]]
-    examples, cotangents = list(map(example_of, xs)), [None if g is None else example_of(g) for g in gs]
-    arms = [
-        with_examples(lambda xs, arm=arm: pullback(arm, xs, moving, cotangents, level.directions, level.nan_safe), examples)
-        for arm in (branch.then, branch.otherwise)
-    ]
+    cotangents = [None if g is None else example_of(g) for g in gs]
+    arms = derived(branch, xs, lambda arm, xs: pullback(arm, xs, moving, cotangents, level.directions, level.nan_safe))
     for arm in arms:
         del arm.outputs[sum(moving) :]
     shown = iter(align(arms))
@@ -326,14 +320,19 @@ def pulled_branch(operation, gs, held, active, level):
     return [None, *(next(results) if moves and next(shown) else None for moves in moving)]
 
 
-def with_examples(derive, examples):
-    """Return the derivative of an arm, which at the examples of the other arm may raise an error."""
-    for integer in (0, 1):  # the first index, or a length that is not zero
-        try:
-            return derive(examples)
-        except BY_VALUE:
-            examples = [harmless(x, integer) for x in examples]
-    return derive(examples)
+def derived(branch, xs, derive):
+    """Return the derivatives of the arms of a branch, each of which may raise an error at examples of the other one."""
+
+    def one(arm):
+        examples = list(map(example_of, xs))
+        for integer in (0, 1):  # the first index, or a length that is not zero
+            try:
+                return derive(arm, examples)
+            except BY_VALUE:
+                examples = [harmless(x, integer) for x in examples]
+        return derive(arm, examples)
+
+    return [one(arm) for arm in branch.bodies.values()]
 
 
 def harmless(x, integer):

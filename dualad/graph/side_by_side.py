@@ -36,14 +36,8 @@ def side_by_side(program: Program, examples, moving, count: int) -> Program:
 
 
 class Members:
-    """What is held while a program is evaluated for many members.
-
-    Attributes
-    ----------
-    same : the values that are the same for all members.
-    along : those with the axis of members in front.
-    turns : results of loops, with the axis of turns in front of that of members.
-    """
+    """What is held while a program is evaluated for many members: values that are the `same` for all, those with the axis of members in
+    front (`along`), and results of loops with the axis of `turns` in front of that."""
 
     def __init__(self, trace, program, given, moving, count):
         self.count = count

@@ -78,10 +78,7 @@ class Segment:
 class Turns:
     """The loop that some paths make from their test number `depth` on, with heads at the tests `runs`, which answer `goes_on`.
 
-    Attributes
-    ----------
-    turns, tails : paths, of what is carried: those of turns, and for each path what follows.
-    breaks : whether some path left the loop within a turn.
+    Of what is carried, `turns` are paths of turns, and `tails` for each path what follows.
     """
 
     def __init__(self, paths, depth, runs, goes_on, around):
@@ -92,6 +89,7 @@ class Turns:
         segments = [Segment(path, depth, *pair, turn, known) for path, found in pairs for turn, pair in enumerate(found)]
         self.heads = [segment.head for segment in segments]
         self.round, self.ends = ([one for one in segments if (one.after is None) is ends] for ends in (False, True))
+        # whether some path left the loop within a turn
         self.breaks = any(one.head.truth is goes_on for one in self.ends)
         before = (out for operation in self.lead.operations[: self.head.position] for out in operation.outputs)
         self.before = {value.number: value for value in (*self.lead.inputs, *before)}

@@ -75,13 +75,9 @@ class Mapped:
 
 
 class Members:
-    """The arguments of all members of an ensemble.
+    """The arguments of all members of an ensemble, `given` by position and name; those with keys in `over` have a leading axis of `count`.
 
-    Attributes
-    ----------
-    given : the arguments by position and name.
-    over : the keys of those whose arrays are stacked: they have a leading axis of `count` members.
-    one : ``k -> (args, kwargs)`` of a member, for calls one by one.
+    ``one(k)`` gives the ``(args, kwargs)`` of a member, for calls one by one.
     """
 
     def __init__(self, jitted, given: dict, over: set, count: int, one: Callable | None = None):

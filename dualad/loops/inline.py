@@ -91,19 +91,16 @@ def guard(position, low, high):
 
 
 class Pull:
-    """Expressions at the indices of a loop nest, each made once.
+    """Expressions at the indices of a loop nest, each made once; `stored` nodes have a buffer, which is read.
 
-    Parameters
-    ----------
-    stored : nodes that have a buffer, which are read.
-    lasting : expressions at constant indices, which hold in all nests.
-    box : the range of each loop axis.
-    adjoint : the sign of zeros does not matter.
-    fuses : a product that is added is not rounded, nor is one that is subtracted; of two, that on the right.
+    Of an `adjoint` the sign of zeros does not matter. If it `fuses`, a product that is added or subtracted is not rounded; of two, that on
+    the right.
     """
 
     def __init__(self, stored, lasting, box, adjoint=False, fuses=False):
-        self.stored, self.lasting, self.box, self.adjoint, self.fuses = stored, lasting, tuple(box), adjoint, fuses
+        self.stored, self.adjoint, self.fuses = stored, adjoint, fuses
+        self.lasting = lasting  # expressions at constant indices, which hold in all nests
+        self.box = tuple(box)  # the range of each loop axis
         self.made: dict = {}
         self.own = tuple(0 if span == (0, 1) else p for span, p in zip(self.box, start(self.box), strict=True))  # as `map` reads it
         self.conditions: list = []

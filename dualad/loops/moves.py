@@ -89,11 +89,11 @@ def along_axis(x, axis):
 
 @lowers
 def broadcast_to(out, x, shape, subok=False):
-    return broadcast(x if isinstance(x, Node) else fill(x), out.shape)
+    return broadcast(as_node(x), out.shape)
 
 
 def copy(out, x, order="K", subok=False):
-    return x if isinstance(x, Node) else fill(x)
+    return as_node(x)
 
 
 @lowers
@@ -113,9 +113,7 @@ def roll(out, x, shift, axis=None):
 @lowers
 def repeat(out, x, repeats, axis=None):
     x, axis = along_axis(x, axis)
-    if isinstance(repeats, Node):
-        repeats = known(repeats)
-    return taken(x, axis, np.repeat(np.arange(x.shape[axis]), repeats))
+    return taken(x, axis, np.repeat(np.arange(x.shape[axis]), known(repeats)))
 
 
 @lowers
@@ -308,7 +306,7 @@ def placed(base, v, index, ops=()):
     places, shape = shown(base.shape, lambda memory: reduce(lambda x, op: op[0](x, *op[1], **op[2]), ops, memory))
     if 0 in shape:
         return base
-    v = converted(v if isinstance(v, Node) else fill(v), base.dtype)
+    v = converted(as_node(v), base.dtype)
     if v.ndim > len(shape):
         v = reshaped(v, v.shape[v.ndim - len(shape) :])
     if any(axis is not None and abs(stride) != 1 < shape[axis] for axis, stride, _ in places):  # with gaps
@@ -465,7 +463,7 @@ def scattered(out, g, index, like):
 @lowers
 def added_at(out, x, b, index):
     index, basic = plain_index(index)
-    b = b if isinstance(b, Node) else fill(b)
+    b = as_node(b)
     if basic:
         return placed(x, mapped(np.add, window(x, index), b), index)
     if b.dtype != x.dtype and not b.weak:
@@ -484,5 +482,4 @@ def assigned(out, x, v, index, ops=()):
     if ops:
         return placed_anywhere(x, v, index, ops)
     *maps, shape = gather_maps(x.shape, index)
-    v = converted(v if isinstance(v, Node) else fill(v), x.dtype)
-    return Node(Scatter(x, broadcast(v, shape), tuple(maps), False), x.shape, x.dtype)
+    return Node(Scatter(x, broadcast(converted(as_node(v), x.dtype), shape), tuple(maps), False), x.shape, x.dtype)

@@ -59,7 +59,7 @@ def masked(x, where, neutral):
     """Return a node with a neutral number where a mask is false."""
     if where is True or where is NO:
         return x
-    where = where if isinstance(where, Node) else fill(where)
+    where = as_node(where)
     x = broadcast(x, np.broadcast_shapes(x.shape, where.shape))
     return mapped(select, where, x, fill(x.dtype.type(neutral), (), x.dtype), out=x.dtype)
 
@@ -303,8 +303,7 @@ def convolve(out, a, v):
 
 @lowers
 def outer(out, a, b):
-    a, b = (x if isinstance(x, Node) else fill(x) for x in (a, b))
-    a, b = reshaped(a, (a.size,)), reshaped(b, (b.size,))
+    a, b = (reshaped(x, (x.size,)) for x in map(as_node, (a, b)))
     return mapped(np.multiply, indexed(a, [along(0, a.size)], out.shape), indexed(b, [along(1, b.size)], out.shape))
 
 
@@ -313,4 +312,4 @@ def einsum(out, *operands, subscripts, **options):
     if options or "." in subscripts:
         raise NoLoopForm("it has options")
     inputs, result = subscripts.replace(" ", "").split("->")
-    return product(out, inputs.split(","), result, *(x if isinstance(x, Node) else fill(x) for x in operands))
+    return product(out, inputs.split(","), result, *map(as_node, operands))
