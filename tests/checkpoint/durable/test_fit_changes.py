@@ -219,16 +219,8 @@ def test_what_no_method_reads_is_no_part(fit):
         anew(fit)(second.loss)
 
 
-@dataclass
-class Callable:
-    rate: float
-
-    def __call__(self, x):
-        return self.rate * x
-
-
 def test_objects_that_are_called(fit, not_again):
-    for f, holder in ((model := Callable(2.0), model), (np.vectorize(model := Callable(2.0)), model)):
+    for f, holder in ((model := Model(2.0), model), (np.vectorize(model := Model(2.0)), model)):
         g = fit(f, name=type(f).__name__)
         assert g(1.5) == 3.0
         holder.rate = 3.0

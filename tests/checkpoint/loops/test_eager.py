@@ -6,6 +6,7 @@ from itertools import count
 import numpy as np
 import optree
 import pytest
+from calls import bits
 
 import dualad
 from checkpoint import Disk, Stats, chain, grad, hvp, value_and_grad, vjp
@@ -51,13 +52,15 @@ def test_a_bar_is_shown_in_every_mode(mode, loop, capsys):
 
 @pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
-def test_stats_are_those_of_the_last_call(mode, loop):
+def test_stats_are_those_of_the_last_call_and_a_check_changes_no_bit(mode, loop):
     stats = Stats(steps=99, pulls=99, saves=99, peak_states=99, schedule="of another call", reason="of another call")
-    mode(lambda x: loop(x, stats=stats))
+    known = mode(lambda x: loop(x, stats=stats))
     assert stats.steps == 10 and stats.advances >= 10 and stats.pulls < 99 and stats.saves < 99
     assert "another" not in f"{stats.schedule}{stats.reason}" and stats.seconds > 0
     if mode in (MODES["plain"], MODES["forward"]):
         assert (stats.advances, stats.pulls, stats.saves, stats.loads, stats.peak_states, stats.peak_bytes) == (10, 0, 0, 0, 0, 0)
+    of = lambda result: bits([dualad.primal(leaf) for leaf in optree.tree_leaves(result) if not callable(leaf)])
+    assert of(mode(lambda x: loop(x, check=True))) == of(known)
 
 
 def test_stats_say_why_compiled_steps_are_made_one_by_one():
@@ -65,14 +68,6 @@ def test_stats_say_why_compiled_steps_are_made_one_by_one():
     np.testing.assert_array_equal(chain(step, X, steps=10, stats=stats), chain(halve, X, steps=10))
     assert stats.reason.startswith("steps one by one, because")
     assert stats.steps == stats.advances == 10
-
-
-@pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
-@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
-def test_checked_chains_give_the_same_bits(mode, loop):
-    found, known = ([leaf for leaf in optree.tree_leaves(mode(f)) if not callable(leaf)] for f in (lambda x: loop(x, check=True), loop))
-    for a, b in zip(found, known, strict=True):
-        np.testing.assert_array_equal(dualad.primal(a), dualad.primal(b))
 
 
 @pytest.mark.parametrize("start", [1.0, X, (X, 1.0)], ids=["number", "array", "tuple"])

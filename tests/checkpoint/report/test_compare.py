@@ -57,13 +57,6 @@ def test_costs_that_are_not_given_are_assumed_and_named(given, costs):
     assert compare(steps=9, state_bytes=8, schedules=[CTZ()]).to_text().startswith("9 steps, a state of 8 B\n")
 
 
-@pytest.mark.parametrize("name", ["pull_cost", "record_cost"])
-def test_costs_that_are_none(name):
-    for value, error in ((-1.0, ValueError), (float("nan"), ValueError), ("much", TypeError)):
-        with pytest.raises(error, match=f"compare: {name} must be"):
-            compare(steps=9, state_bytes=8, **{name: value})
-
-
 def test_what_is_on_disk_has_a_column_of_its_own():
     table = compare(steps=30, state_bytes="1 MB", schedules=[Tiered(2, 2), Revolve(4)])
     assert [(row.bytes, row.disk_bytes, row.states) for row in table.rows] == [(2 * 10**6, 2 * 10**6, 4), (4 * 10**6, 0, 4)]
@@ -94,6 +87,8 @@ def test_errors():
         ({"schedules": 3}, TypeError, "schedules must be Schedule values"),
         ({"state_bytes": "8 XB"}, ValueError, "state_bytes: cannot read '8 XB'"),
         ({"memory": "much"}, ValueError, "memory: cannot read"),
+        *[({name: bad}, ValueError, f"{name} must be") for name in ("pull_cost", "record_cost") for bad in (-1.0, float("nan"))],
+        *[({name: "much"}, TypeError, f"{name} must be") for name in ("pull_cost", "record_cost")],
     ):
         with pytest.raises(error, match=f"compare: {reason}"):
             compare(**{"steps": 10, "state_bytes": 8} | options)

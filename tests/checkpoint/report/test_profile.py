@@ -40,12 +40,6 @@ def test_counts_are_those_of_the_prediction(table):
         assert row.measured.loads <= row.measured.advances + 40 and row.measured.saves >= row.states
 
 
-def test_the_costs_are_those_of_the_times(table):
-    costs = [row.measured.work - (row.advances + 1) / 40 for row in table.rows]
-    assert min(costs) <= table.pull_cost <= max(costs) and table.costs == ("measured", "assumed")
-    assert f"a pull counts as {table.pull_cost:.3g} step" in str(table).splitlines()[0]
-
-
 def test_the_cost_of_a_kept_record_is_measured():
     table = profile(step, np.ones(20_000), steps=30, schedules=[StoreAll(), Mixed(30)])
     store, mixed = table.rows
@@ -54,20 +48,22 @@ def test_the_cost_of_a_kept_record_is_measured():
         assert row.work == pytest.approx(row.measured.work, rel=1e-9)
 
 
+def test_costs_and_works_are_those_of_the_times(table):
+    assert table.simulation_seconds > 0
+    for measured in (row.measured for row in table.rows):
+        assert measured.first_seconds > 0 and measured.reverse_seconds > 0
+        assert measured.work == (measured.first_seconds + measured.reverse_seconds) / table.simulation_seconds
+    costs = [row.measured.work - (row.advances + 1) / 40 for row in table.rows]
+    assert min(costs) <= table.pull_cost <= max(costs) and table.costs == ("measured", "assumed")
+    assert f"a pull counts as {table.pull_cost:.3g} step" in str(table).splitlines()[0]
+
+
 def test_peak_memory_is_that_of_the_saved_states_and_a_few_more(table):
     for row in table.rows:
         if not row.disk_bytes:
             assert row.bytes < row.measured.peak_bytes < row.bytes + 9 * X.nbytes
     assert table.rows[0].measured.peak_bytes > 3 * table.rows[1].measured.peak_bytes
     assert not tracemalloc.is_tracing()
-
-
-def test_times_are_consistent(table):
-    assert table.simulation_seconds > 0
-    for row in table.rows:
-        measured = row.measured
-        assert measured.first_seconds > 0 and measured.reverse_seconds > 0
-        assert measured.work == (measured.first_seconds + measured.reverse_seconds) / table.simulation_seconds
 
 
 def test_shown_beside_the_prediction(table):
@@ -104,14 +100,7 @@ def test_seeds_storages_and_a_trace_that_is_on_already(tmp_path):
     assert table.rows[0].measured.peak_states == 2 and list(tmp_path.iterdir()) == []
 
 
-def test_errors():
-    with pytest.raises(ValueError, match="profile: steps must be at least 1"):
-        profile(step, X, pull=pull, seed=X, steps=0)
-    with pytest.raises(TypeError, match="profile: schedules must be Schedule values"):
-        profile(step, X, pull=pull, seed=X, steps=3, schedules=["ctz"])
-
-
-def test_mixed_needs_record_and_pulls_recorded_steps_without_evaluating_them():
+def test_mixed_pulls_recorded_steps_without_evaluating_them():
     evaluated = []
 
     def record(k, x):
@@ -121,8 +110,6 @@ def test_mixed_needs_record_and_pulls_recorded_steps_without_evaluating_them():
     (row,) = profile(step, X, pull=pull, seed=X, steps=40, schedules=[Mixed(3)], record=record).rows
     assert evaluated and (row.measured.advances, row.measured.peak_states) == (row.advances + 1, row.states)
     assert simulate(Mixed(3), 40).advances < simulate(Revolve(3), 40).advances
-    with pytest.raises(TypeError, match=r"Mixed\(slots=3\) needs record="):
-        profile(step, X, pull=pull, seed=X, steps=40, schedules=[Mixed(3)])
 
 
 def chained(k, state, rate, name):
@@ -144,14 +131,20 @@ def test_the_pull_is_derived(kind):
             assert row.measured.advances == row.advances + 1 and row.measured.peak_states == row.states
 
 
+PULLED = {"pull": pull, "seed": X}
+
+
 @pytest.mark.parametrize(
-    ("arguments", "options", "reason"),
+    ("arguments", "options", "error", "reason"),
     [
-        ((step, pull, X, X), {}, r"a pull is given by its name: profile\(step, state, pull=pull, seed=seed, steps=N\)"),
-        ((step, X), {"seed": X}, "seed and record go with pull="),
-        ((step, X, 0.1), {"pull": pull, "seed": X}, "takes k and the state only"),
+        ((step, pull, X, X), {}, TypeError, r"a pull is given by its name: profile\(step, state, pull=pull, seed=seed, steps=N\)"),
+        ((step, X), {"seed": X}, TypeError, "seed and record go with pull="),
+        ((step, X, 0.1), PULLED, TypeError, "takes k and the state only"),
+        ((step, X), PULLED | {"steps": 0}, ValueError, "steps must be at least 1"),
+        ((step, X), PULLED | {"schedules": ["ctz"]}, TypeError, "schedules must be Schedule values"),
+        ((step, X), PULLED | {"schedules": [Mixed(3)]}, TypeError, r"Mixed\(slots=3\) needs record="),
     ],
 )
-def test_forms_that_do_not_go_together(arguments, options, reason):
-    with pytest.raises(TypeError, match=f"profile: .*{reason}"):
-        profile(*arguments, steps=3, **options)
+def test_wrong_calls(arguments, options, error, reason):
+    with pytest.raises(error, match=reason):
+        profile(*arguments, **({"steps": 40} | options))

@@ -10,6 +10,7 @@ import numpy as np
 import optree
 import parallel_programs as programs
 import pytest
+from calls import close
 
 from checkpoint import MemberError, chain, map_gradients, value_and_grad
 from dualad import jit
@@ -35,40 +36,25 @@ def executor(request):
         yield None
 
 
-def test_results_are_those_of_value_and_grad(executor):
-    values, gradients = map_gradients(programs.energy, iter(XS), executor=executor)
-    for x, value, gradient in zip(XS, values, gradients, strict=True):
-        expected = value_and_grad(programs.energy)(x)
-        assert value == pytest.approx(expected[0], rel=1e-13)
-        np.testing.assert_allclose(gradient, expected[1], rtol=1e-12, atol=1e-14)
-
-
 def squared_error(example, params):
     return (np.dot(params["w"], example[0]) + params["b"] - example[1]) ** 2
 
 
-@pytest.mark.parametrize("argnums", [1, (0, 1), -1])
-def test_gradients_of_single_examples(executor, argnums):
-    params = {"w": np.array([0.3, 0.1]), "b": 0.5}
-    examples = [(np.array([1.0, 2.0]), 1.0), (np.array([3.0, 4.0]), 0.0), (np.array([5.0, 6.0]), 1.0)]
-    wanted = [value_and_grad(squared_error, argnums=argnums)(example, params) for example in examples]
-    for f in [squared_error] if executor is not None else [squared_error, jit(squared_error)]:
-        values, gradients = map_gradients(f, examples, params, argnums=argnums, executor=executor)
-        for value, gradient, (expected, slope) in zip(values, gradients, wanted, strict=True):
-            assert value == pytest.approx(expected, rel=1e-14)
-            found, known = optree.tree_leaves(gradient), optree.tree_leaves(slope)
-            for part, other in zip(found, known, strict=True):
-                assert np.shape(part) == np.shape(other)
-                np.testing.assert_allclose(part, other, rtol=1e-14)
+PARAMS = {"w": np.array([0.3, 0.1]), "b": 0.5}
+EXAMPLES = [(np.array([1.0, 2.0]), 1.0), (np.array([3.0, 4.0]), 0.0), (np.array([5.0, 6.0]), 1.0)]
+MAPPED = [(programs.energy, XS, (), 0), *((squared_error, EXAMPLES, (PARAMS,), argnums) for argnums in (1, (0, 1), -1))]
 
 
-def test_examples_without_parameters_are_told():
-    with pytest.raises(ValueError, match="map_gradients: argnums names argument 1, but the function was called with 1 positional"):
-        map_gradients(programs.energy, XS, argnums=1)
-
-
-def test_no_members(executor):
-    assert map_gradients(programs.energy, [], executor=executor) == ([], [])
+@pytest.mark.parametrize(("f", "members", "args", "argnums"), MAPPED)
+def test_results_are_those_of_value_and_grad(executor, f, members, args, argnums):
+    for g in [f] if executor is not None or f is programs.energy else [f, jit(f)]:
+        values, gradients = map_gradients(g, iter(members), *args, argnums=argnums, executor=executor)
+        for member, value, gradient in zip(members, values, gradients, strict=True):
+            expected, slope = value_and_grad(f, argnums=argnums)(member, *args)
+            assert value == pytest.approx(expected, rel=1e-13)
+            assert optree.tree_map(np.shape, gradient) == optree.tree_map(np.shape, slope)
+            close(gradient, slope, atol=1e-14)
+    assert map_gradients(f, [], *args, executor=executor) == ([], [])
 
 
 def test_trees_arguments_and_chains_under_threads():
@@ -110,24 +96,29 @@ def test_a_worker_that_dies_does_not_take_the_results_with_it():
     np.testing.assert_array_equal(caught.value.gradients[0], np.zeros(2))
 
 
-def test_what_cannot_be_pickled(processes):
-    with pytest.raises(TypeError, match="map_gradients: the ProcessPoolExecutor sends the function to other processes"):
-        map_gradients(lambda x: x, [1.0, 2.0], executor=processes)
-    with pytest.raises(TypeError, match="sends the members and arguments to"):
-        map_gradients(programs.energy, [programs.X], lambda: 1.0, executor=processes)
-
-
-def test_wrong_calls():
-    with pytest.raises(TypeError, match="map_gradients: the first argument is list"):
-        map_gradients([1.0], np.sum)
-    with pytest.raises(TypeError, match="map_gradients: executor is 2"):
-        map_gradients(np.sum, [1.0], executor=2)
-    with pytest.raises(MemberError, match=r"member 0 failed \(TypeError: value_and_grad: f returns shape \(3,\)"):
-        map_gradients(lambda x: x, [np.ones(3)])
-    pool = ThreadPoolExecutor(1)
-    pool.shutdown()
-    with pytest.raises(MemberError, match="the ThreadPoolExecutor is shut down"):
-        map_gradients(np.sum, [np.ones(3)], executor=pool)
+def test_wrong_calls(processes):
+    shut = ThreadPoolExecutor(1)
+    shut.shutdown()
+    for call, error, reason in (
+        (lambda: map_gradients([1.0], np.sum), TypeError, "map_gradients: the first argument is list"),
+        (lambda: map_gradients(np.sum, [1.0], executor=2), TypeError, "map_gradients: executor is 2"),
+        (lambda: map_gradients(lambda x: x, [np.ones(3)]), MemberError, r"0 failed \(TypeError: value_and_grad: f returns shape \(3,\)"),
+        (lambda: map_gradients(np.sum, [np.ones(3)], executor=shut), MemberError, "the ThreadPoolExecutor is shut down"),
+        (
+            lambda: map_gradients(programs.energy, XS, argnums=1), ValueError,
+            "map_gradients: argnums names argument 1, but the function was called with 1 positional",
+        ),
+        (
+            lambda: map_gradients(lambda x: x, [1.0, 2.0], executor=processes), TypeError,
+            "map_gradients: the ProcessPoolExecutor sends the function to other processes",
+        ),
+        (
+            lambda: map_gradients(programs.energy, [programs.X], lambda: 1.0, executor=processes), TypeError,
+            "sends the members and arguments to",
+        ),
+    ):  # fmt: skip
+        with pytest.raises(error, match=reason):
+            call()
 
 
 def test_an_interrupt_leaves_nothing_running():
