@@ -55,7 +55,7 @@ SLOW = {
     "test_steps_of_the_plain_function_print_and_are_pulled_back_with_outs_inputs_and_tangents",
     "test_steps_on_more_paths_than_allowed_are_made_by_the_plain_function",
     "test_steps_on_more_paths_than_are_compiled_are_those_of_the_plain_function_with_one_warning", "test_the_benchmark_lists_and_measures",
-    "test_the_costs_are_those_of_the_times", "test_the_derivative_by_a_rate_is_there_wherever_it_comes_from",
+    "test_costs_and_works_are_those_of_the_times", "test_the_derivative_by_a_rate_is_there_wherever_it_comes_from",
     "test_the_ends_and_the_times_have_derivatives", "test_the_ends_of_rows_are_computed_in_the_loop_over_rows",
     "test_the_exact_values_are_those_of_mpmath", "test_the_first_call_of_a_compiled_chain_is_within_the_budget",
     "test_the_gradient_of_a_chain_leaves_a_turn_where_the_step_does", "test_the_peak_is_within_the_budget",

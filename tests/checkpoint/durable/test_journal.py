@@ -193,26 +193,21 @@ def interrupt(folder, **options):
         ({"token": 2.5}, "in: token"),
         ({"token": {"rate": 1.5}}, "in: token"),
         ({"until": lambda k, x: k == 23}, r"steps \(23 there, None here\)"),
+        ({"step": step}, r"differs in: step \("),
+        ({"state": (GRID, 1, None), "token": ()}, r"differs in: token \(1.5 there, .*, state\[1\] \(0 there, 1 here\)"),
+        ({"seed": (GRID, None)}, "another cotangent of x_N"),
     ],
-    ids=["steps", "schedule", "token", "tokens", "until"],
+    ids=["steps", "schedule", "token", "tokens", "until", "step", "state", "cotangent"],
 )
 def test_another_call_is_refused(folder, options, named):
     interrupt(folder)
+    calls = Calls()
+    call = {"step": calls.step, "pull": calls.pull, "state": X0, "seed": SEED, "token": 1.5, "storage": Disk(folder, resume=True, every=0)}
+    length = {} if "until" in options else {"steps": N}
     with pytest.raises(ValueError, match=named):
-        Calls().run(storage=Disk(folder, resume=True, every=0), **options)
+        reverse(**call | length | options)
+    assert calls.made == ([("step", 0), ("step", N - 1)] if "seed" in options else []), "compared"
     assert bits_of(Calls().run(storage=Disk(folder, resume=True, every=0))) == EXPECTED, "nothing is lost by that"
-
-
-def test_another_step_state_or_cotangent_is_refused(folder):
-    interrupt(folder)
-    storage, calls = Disk(folder, resume=True, every=0), Calls()
-    with pytest.raises(ValueError, match=r"differs in: step \("):
-        reverse(step, pull, X0, SEED, steps=N, token=1.5, storage=storage)
-    with pytest.raises(ValueError, match=r"differs in: token \(1.5 there, .*, state\[1\] \(0 there, 1 here\)"):
-        reverse(calls.step, pull, (GRID, 1, None), SEED, steps=N, storage=storage, token=())
-    with pytest.raises(ValueError, match="another cotangent of x_N"):
-        reverse(calls.step, calls.pull, X0, (GRID, None), steps=N, token=1.5, storage=storage)
-    assert calls.made == [("step", 0), ("step", N - 1)], "compared"
 
 
 def test_one_sweep_at_a_time(folder):

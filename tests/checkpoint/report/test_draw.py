@@ -62,9 +62,10 @@ def test_recorded_steps_are_marked():
 
 
 def test_errors():
-    with pytest.raises(ValueError, match="draw: steps must be at most 120"):
-        draw(CTZ(), 121)
-    with pytest.raises(ValueError, match="draw: steps must be at least 1"):
-        draw(CTZ(), 0)
-    with pytest.raises(TypeError, match="draw: schedule must be a Schedule such as"):
-        draw("ctz", 8)
+    for schedule, steps, error, reason in (
+        (CTZ(), 121, ValueError, "steps must be at most 120"),
+        (CTZ(), 0, ValueError, "steps must be at least 1"),
+        ("ctz", 8, TypeError, "schedule must be a Schedule such as"),
+    ):
+        with pytest.raises(error, match=f"draw: {reason}"):
+            draw(schedule, steps)

@@ -34,13 +34,9 @@ def test_notebooks_show_tables(shown):
     assert all(len(row) == len(rows[0]) for row in rows)
 
 
-def test_text_is_broken_at_columns_of_the_terminal():
+def test_text_is_broken_at_columns_of_the_terminal_and_cells_are_escaped():
     cells = [("name", "aa", "bb", "cc"), ("x", "1", "2", "3")]
     assert text(cells) == "name  aa  bb  cc\nx      1   2   3"
     assert text(cells, 12) == "name  aa  bb\nx      1   2\n\nname  cc\nx      3"
     assert text(cells, 1).count("name") == 3  # one column at least
-
-
-def test_cells_are_escaped():
-    assert "a\\|b" in markdown([("h", "i"), ("a|b", "1")])
-    assert "&lt;b&gt;" in html([("h", "i"), ("<b>", "1")])
+    assert "a\\|b" in markdown([("h", "i"), ("a|b", "1")]) and "&lt;b&gt;" in html([("h", "i"), ("<b>", "1")]), "cells are escaped"
