@@ -31,42 +31,11 @@ def conjugate_pairs(zeros):
     return bool(np.all(np.equal(np.sort(zeros), np.sort(np.conjugate(zeros)))))
 
 
-def by_powers(ufunc):
-    """Make the body of ``polyadd`` or ``polysub``: the shorter polynomial has zeros in front."""
-
-    def body(a1, a2):
-        both = coefficients(a1), coefficients(a2)
-        n = max(np.shape(p)[0] for p in both)
-        return ufunc(*(np.concatenate([np.zeros(n - np.shape(p)[0], p.dtype), p]) for p in both))
-
-    return body
-
-
 def trimmed(p):
     """Return coefficients without zeros in front; one zero if there is nothing else."""
     p = coefficients(p)
     filled = np.flatnonzero(p)
     return p[int(filled[0]) :] if len(filled) else np.zeros(1, p.dtype)
-
-
-def polyder(p, m=1):
-    if m < 0:
-        raise ValueError("Order of derivative must be positive (see polyint)")
-    p = coefficients(p)
-    for _ in range(m):
-        p = p[:-1] * np.arange(np.shape(p)[0] - 1, 0, -1)
-    return p
-
-
-def polyint(p, m=1, k=None):
-    if m < 0:
-        raise ValueError("Order of integral must be positive (see polyder)")
-    p = coefficients(p)
-    k = np.zeros(m) if k is None else np.atleast_1d(as_array(k))
-    k = k * np.ones(m) if np.shape(k)[0] == 1 else k
-    for i in range(m):
-        p = np.concatenate([p / np.arange(np.shape(p)[0], 0, -1), np.reshape(k[i], 1)])
-    return p
 
 
 def polydiv(u, v):
@@ -189,12 +158,9 @@ def horner(c, x):
 
 # fmt: off
 composite(np.poly,    poly, value_dependent=True, with_numpy_value=True)
-composite(np.polyadd, by_powers(np.add), with_numpy_value=True)
-composite(np.polysub, by_powers(np.subtract), with_numpy_value=True)
 composite(np.polymul, lambda a1, a2: convolve_full(trimmed(a1), trimmed(a2)), value_dependent=True, with_numpy_value=True)
-composite(np.polyval, by_numpy(np.polyval), with_numpy_value=True)
-composite(np.polyder, polyder, with_numpy_value=True)
-composite(np.polyint, polyint, with_numpy_value=True)
+for fn in (np.polyadd, np.polysub, np.polyval, np.polyder, np.polyint):
+    composite(fn, by_numpy(fn), with_numpy_value=True)
 composite(np.polydiv, polydiv, value_dependent=True, with_numpy_value=True)
 composite(np.polyfit, polyfit, value_dependent=lambda x, y, deg, rcond=None, full=False, w=None, cov=False: (x, w), with_numpy_value=True)
 composite(np.roots,   roots, value_dependent=True, with_numpy_value=True)

@@ -230,10 +230,6 @@ def middle(rows, skip_nan):
     return np.where(np.isnan(rows[..., -1]), np.nan, ans)
 
 
-def ptp(a, axis=None, out=None, keepdims=NO):
-    return np.max(a, axis=axis, keepdims=given(keepdims)) - np.min(a, axis=axis, keepdims=given(keepdims))
-
-
 # --- weights and counts -----------------------------------------------------------------------------------------------------
 
 
@@ -314,11 +310,6 @@ def histogram(a, bins=10, range=None, density=None, weights=None):
     edges = bin_edges(a, bins, range)
     counts, edges = histogramdd_counts([np.ravel(a)], [edges], weights, density, int if weights is None else None)
     return counts, edges[0]
-
-
-def histogram2d(x, y, bins=10, range=None, density=None, weights=None):
-    counts, edges = histogramdd([x, y], for_both(bins), range, density, weights)
-    return counts, edges[0], edges[1]
 
 
 def for_both(bins):
@@ -438,12 +429,11 @@ composite(np.quantile,      quantile(False, 1), with_numpy_value=True, selected=
 composite(np.percentile,    quantile(False, 100), with_numpy_value=True, selected="quantile")
 composite(np.nanquantile,   quantile(True, 1), with_numpy_value=True)
 composite(np.nanpercentile, quantile(True, 100), with_numpy_value=True)
-composite(np.ptp,           ptp, with_numpy_value=True)
 composite(np.average,       average, with_numpy_value=True)
 constant(bins_of, lower="bins_of")
 composite(np.bincount,      bincount, with_numpy_value=lambda x, *rest, **options: not hasattr(x, "__dualad_apply__"))
 composite(np.histogram,     histogram, value_dependent=histogram_values, with_numpy_value=True)
-composite(np.histogram2d,   histogram2d, value_dependent=histogram2d_values, with_numpy_value=True)
+composite(np.histogram2d,   by_numpy(np.histogram2d), value_dependent=histogram2d_values, with_numpy_value=True)
 composite(np.histogramdd,   histogramdd, value_dependent=histogramdd_values, with_numpy_value=True)
 composite(np.histogram_bin_edges, bin_edges, value_dependent=True, with_numpy_value=True)
 composite(np.cov,           cov, with_numpy_value=True)
@@ -451,5 +441,5 @@ composite(np.corrcoef,      corrcoef, with_numpy_value=True)
 composite(np.amax,          lambda a, *args, **kwargs: np.max(a, *args, **kwargs))
 composite(np.amin,          lambda a, *args, **kwargs: np.min(a, *args, **kwargs))
 # fmt: on
-for fn in (np.cumulative_sum, np.cumulative_prod):
+for fn in (np.cumulative_sum, np.cumulative_prod, np.ptp):
     composite(fn, by_numpy(fn))
