@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,16 @@ def named(fn: Callable, name: str) -> Callable:
     return dispatching
 
 
+def by_name(*bodies: Callable) -> dict[str, Callable]:
+    """Return bodies by the names of what they stand for."""
+    return {body.__name__.removesuffix("_body"): body for body in bodies}
+
+
+def entered(module: ModuleType, bodies: dict[str, Callable]) -> dict[str, Callable]:
+    """Enter functions of a module of SciPy by their bodies."""
+    return {name: by_body(getattr(module, name), body, f"{module.__name__}.{name}") for name, body in bodies.items()}
+
+
 def by_body(fn: Callable, body: Callable, name: str, rules: tuple | None = None, partials: tuple | None = None) -> Callable:
     """Enter a function whose derivative is that of a body in NumPy's functions; arguments that the body does not know are refused.
 
@@ -49,7 +60,7 @@ def by_body(fn: Callable, body: Callable, name: str, rules: tuple | None = None,
         name for name in known.parameters if name in places
     ]:
         raise ValueError(f"{name}: a body of {known} takes the arguments of {scipys} in another order")
-    by_name = all(
+    by_keyword = all(
         (name in scipys.parameters or p.kind is p.KEYWORD_ONLY) and p.kind is not p.VAR_POSITIONAL for name, p in known.parameters.items()
     )  # of SciPy's own names, but for keywords of a later SciPy
 
@@ -57,7 +68,7 @@ def by_body(fn: Callable, body: Callable, name: str, rules: tuple | None = None,
         args, kwargs = tuple(map(of_list, args)), {key: of_list(x) for key, x in kwargs.items()}
         refuse_words(fn, args, kwargs)
         try:
-            if by_name:  # the body may leave out arguments between others
+            if by_keyword:  # the body may leave out arguments between others
                 args, kwargs = (), given(scipys, known, args, kwargs)
             known.bind(*args, **kwargs)
         except TypeError as error:

@@ -10,7 +10,7 @@ from scipy import linalg as sl
 from ..decompositions import adjoint
 from ..kinds import explicit, is_complex, shape_of
 from ..linalg import mT
-from .entering import named
+from .entering import by_name, named
 
 
 def real(name: str, *arrays):
@@ -156,17 +156,17 @@ def discrete_gain(x, a, b, r):
     return k, x @ (a - b @ k)
 
 
-def sylvester_body(a, b, q):
+def solve_sylvester_body(a, b, q):
     one_kind("solve_sylvester", (a, b), q)
     return solve_sylvester(a, b, q)
 
 
-def continuous_lyapunov_body(a, q):
+def solve_continuous_lyapunov_body(a, q):
     one_kind("solve_continuous_lyapunov", (a,), q)
     return solve_sylvester(a, adjoint(a), q)
 
 
-def discrete_lyapunov_body(a, q, method=None):
+def solve_discrete_lyapunov_body(a, q, method=None):
     if shape_of(a)[0] >= 10:  # below, SciPy solves one system of equations for all elements
         one_kind("solve_discrete_lyapunov", (a,), q)
     return discrete(a, q)
@@ -187,13 +187,7 @@ explicit(solve_sylvester,
 explicit(discrete,
          (lambda t, ans, a, q: discrete(a, t @ (ans @ adjoint(a)) + a @ (ans @ adjoint(t))), lambda t, ans, a, q: discrete(a, t)),
          (discrete_by_matrix, lambda g, ans, a, q: discrete(mT(a), g)), batch=False)
-BODIES: dict[str, Callable] = {
-    "solve_banded": solve_banded_body,
-    "solveh_banded": solveh_banded_body,
-    "solve_sylvester": sylvester_body,
-    "solve_continuous_lyapunov": continuous_lyapunov_body,
-    "solve_discrete_lyapunov": discrete_lyapunov_body,
-    "solve_continuous_are": riccati("solve_continuous_are", continuous_gain, lambda c, s: -solve_sylvester(c, mT(c), s)),
-    "solve_discrete_are": riccati("solve_discrete_are", discrete_gain, lambda c, s: discrete(c, s)),
-}
+BODIES = by_name(solve_banded_body, solveh_banded_body, solve_sylvester_body, solve_continuous_lyapunov_body, solve_discrete_lyapunov_body)
+BODIES["solve_continuous_are"] = riccati("solve_continuous_are", continuous_gain, lambda c, s: -solve_sylvester(c, mT(c), s))
+BODIES["solve_discrete_are"] = riccati("solve_discrete_are", discrete_gain, lambda c, s: discrete(c, s))
 # fmt: on

@@ -5,8 +5,6 @@ The signs and the order of vectors are those of SciPy's LAPACK, which may be ano
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from scipy import linalg as sl
 
@@ -29,6 +27,7 @@ from ..decompositions import (
 )
 from ..kinds import explicit, primitive, shape_of
 from ..linalg import mT
+from .entering import by_name
 
 # --- LU ---------------------------------------------------------------------------------------------------------------------------
 
@@ -208,18 +207,11 @@ explicit(eigh_factors,   lambda t, ans, a, *options: eigh_jvp(t, ans, a, "L"),
                          lambda g, ans, a, *options: eigh_vjp(g, ans, a, "L"))
 explicit(pencil_factors, (lambda t, ans, a, b, *options: eigh_jvp(t, ans, a, "L"), pencil_by_b),
                          (lambda g, ans, a, b, *options: eigh_vjp(g, ans, a, "L"), pencil_back_by_b))
-BODIES: dict[str, Callable] = {
-    "lu_factor": lu_factor_body,
-    "lu": lu_body,
-    "lu_solve": lu_solve_body,
-    "qr": qr_body,
-    "svd": svd_body,
+BODIES = by_name(lu_factor_body, lu_body, lu_solve_body, qr_body, svd_body, eigh_body, eigvalsh_body, lstsq_body)
+BODIES |= {
     "svdvals": lambda a: np.linalg.svd(a, compute_uv=False),
-    "eigh": eigh_body,
-    "eigvalsh": eigvalsh_body,
     "eig": lambda a: eig(a, lambda a: evaluate(sl.eig, a)),
     "eigvals": lambda a: np.linalg.eigvals(a) + 0.0j,
     "eigvalsh_tridiagonal": lambda d, e, tol=0.0, lapack_driver="auto": np.linalg.eigvalsh(np.diag(d) + np.diag(e, 1) + np.diag(e, -1)),
-    "lstsq": lstsq_body,
 }
 # fmt: on

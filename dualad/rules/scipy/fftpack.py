@@ -8,7 +8,7 @@ import numpy as np
 from scipy import fftpack
 
 from ..kinds import shape_of
-from .entering import by_body
+from .entering import entered
 from .fft import FUNCTIONS as TRANSFORMS
 
 INVERSE = {2: 3, 3: 2}
@@ -44,4 +44,4 @@ BODIES: dict[str, Callable] = {
     **{name: along_several(TRANSFORMS[name], (-2, -1) if name.endswith("2") else None) for name in ("fft2", "ifft2", "fftn", "ifftn")},
     **{name: trigonometric(name) for name in ("dct", "idct", "dst", "idst", "dctn", "idctn", "dstn", "idstn")},
 }
-FUNCTIONS = {name: by_body(getattr(fftpack, name), body, f"scipy.fftpack.{name}") for name, body in BODIES.items()}
+FUNCTIONS = entered(fftpack, BODIES)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy import integrate as si
 
 from ..calculus import trapezoid, trapezoids
 from ..kinds import any_traced, ndim_of, shape_of
-from .entering import by_body
+from .entering import by_name, entered
 
 
 def behind(sums, axis, initial):
@@ -62,11 +60,6 @@ def cumulative_simpson(y, *, x=None, dx=1.0, axis=-1, initial=None):
     return sums if initial is None else behind(sums + initial, axis, initial)
 
 
-BODIES: dict[str, Any] = {
-    "trapezoid": trapezoid,
-    "cumulative_trapezoid": cumulative_trapezoid,
-    "simpson": simpson,
-    "romb": lambda y, dx=1.0, axis=-1: weighed(si.romb, y, axis) * dx,
-    "cumulative_simpson": cumulative_simpson,
-}
-FUNCTIONS = {name: by_body(getattr(si, name), body, f"scipy.integrate.{name}") for name, body in BODIES.items()}
+BODIES = by_name(trapezoid, cumulative_trapezoid, simpson, cumulative_simpson)
+BODIES["romb"] = lambda y, dx=1.0, axis=-1: weighed(si.romb, y, axis) * dx
+FUNCTIONS = entered(si, BODIES)

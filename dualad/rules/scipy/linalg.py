@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy import linalg as sl
 
@@ -12,7 +10,7 @@ from ..decompositions import triangle as hermitian
 from ..kinds import explicit, is_complex, ndim_of, shape_of
 from ..linalg import mT
 from . import equations, factors
-from .entering import by_body, named
+from .entering import by_name, entered, named
 from .equations import solve_sylvester
 
 
@@ -132,34 +130,28 @@ def procrustes_body(A, B):
     return u @ vh, np.sum(s)
 
 
-BODIES: dict[str, Any] = {
-    "solve": solve_body,
-    "solve_triangular": solve_triangular_body,
+BODIES = by_name(
+    solve_body, solve_triangular_body, polar_body, cholesky_body, cho_solve_body, block_diag_body, toeplitz_body, hankel_body,
+    circulant_body, solve_circulant_body,
+)  # fmt: skip
+BODIES |= {
     "inv": lambda a, *, assume_a=None, lower=False: np.linalg.inv(assumed(a, lower, assume_a)),
     "det": lambda a: np.linalg.det(a),
     "pinv": lambda a, rtol=None: np.linalg.pinv(a, rtol=rtol),
     "pinvh": lambda a, rtol=None, lower=True: np.linalg.pinv(assumed(a, lower, "her"), rtol=rtol, hermitian=True),
-    "polar": polar_body,
     "orthogonal_procrustes": procrustes_body,
     "companion": lambda a: np.concatenate([(-a[1:] / a[0])[None], np.eye(shape_of(a)[0] - 1)[:-1]]),
-    "cholesky": cholesky_body,
     "cho_factor": lambda a, lower=False: (cholesky_body(a, lower), lower),
-    "cho_solve": cho_solve_body,
-    "block_diag": block_diag_body,
-    "toeplitz": toeplitz_body,
     "norm": lambda a, ord=None, axis=None, keepdims=False: np.linalg.norm(a, ord, axis, keepdims),
-    "hankel": hankel_body,
-    "circulant": circulant_body,
     "khatri_rao": lambda a, b: np.reshape(a[:, None, :] * b, (-1, shape_of(a)[1])),
     "solve_toeplitz": lambda c_or_cr, b: np.linalg.solve(toeplitz_of(c_or_cr), b),
     "matmul_toeplitz": lambda c_or_cr, x, workers=None: toeplitz_of(c_or_cr) @ x,
-    "solve_circulant": solve_circulant_body,
     **equations.BODIES,
     **factors.BODIES,
 }
 OF_MATRICES = ("expm", "logm", "cosm", "sinm", "tanm", "coshm", "sinhm", "tanhm", "signm")
 FUNCTIONS = {
-    **{name: by_body(getattr(sl, name), body, f"scipy.linalg.{name}") for name, body in BODIES.items()},
+    **entered(sl, BODIES),
     **{name: of_matrix(getattr(sl, name), f"scipy.linalg.{name}") for name in OF_MATRICES},
     "sqrtm": named(sl.sqrtm, "scipy.linalg.sqrtm"),
     "fractional_matrix_power": named(sl.fractional_matrix_power, "scipy.linalg.fractional_matrix_power"),

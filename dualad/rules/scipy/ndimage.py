@@ -16,7 +16,7 @@ from ..indexing import getitem
 from ..kinds import any_traced, is_complex, linear, ndim_of, shape_of
 from ..memory import copied
 from .convolutions import cut, filtered, whole
-from .entering import by_body, named
+from .entering import by_name, entered, named
 
 #: what NumPy's pad calls a mode
 PADS: dict[str, Any] = {
@@ -355,14 +355,11 @@ def affine_transform(input, matrix, offset=0.0, output_shape=None, order=3, mode
 
 # --- the table ----------------------------------------------------------------------------------------------------------------------
 
-BODIES: dict[str, Any] = {
-    body.__name__: body
-    for body in (
-        correlate1d, convolve1d, correlate, convolve, gaussian_filter1d, gaussian_filter, uniform_filter1d, uniform_filter, laplace,
-        gaussian_laplace, gaussian_gradient_magnitude, median_filter, spline_filter1d, spline_filter, map_coordinates, shift, zoom,
-        affine_transform,
-    )
-}  # fmt: skip
+BODIES = by_name(
+    correlate1d, convolve1d, correlate, convolve, gaussian_filter1d, gaussian_filter, uniform_filter1d, uniform_filter, laplace,
+    gaussian_laplace, gaussian_gradient_magnitude, median_filter, spline_filter1d, spline_filter, map_coordinates, shift, zoom,
+    affine_transform,
+)  # fmt: skip
 BODIES |= {
     "sobel": gradient_filter([1.0, 2.0, 1.0]),
     "prewitt": gradient_filter([1.0, 1.0, 1.0]),
@@ -377,4 +374,4 @@ BODIES |= {
     "white_tophat": morphology(-1, 1, combine=lambda made, x: x - made),
     "black_tophat": morphology(1, -1, combine=lambda made, x: made - x),
 }
-FUNCTIONS = {name: by_body(getattr(sn, name), body, f"scipy.ndimage.{name}") for name, body in BODIES.items()}
+FUNCTIONS = entered(sn, BODIES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
 from functools import wraps
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ from scipy import special as sp
 from scipy import stats
 
 from ..kinds import any_traced, ndim_of, shape_of
-from .entering import by_body
+from .entering import by_body, by_name, entered
 
 
 def centred(a, axis):
@@ -103,32 +102,22 @@ def statistic(body):
     return of_sample
 
 
-BODIES: dict[str, Callable] = {
-    "trim_mean": trim_mean,
-    "moment": moment,
+BODIES = by_name(trim_mean, moment, entropy, skew, kurtosis)
+BODIES |= {
     "variation": lambda a, axis=0, *, ddof=0: np.std(a, axis=axis, ddof=ddof) / np.mean(a, axis=axis),
     "gstd": lambda a, axis=0, ddof=1: np.exp(np.std(np.log(a), axis=axis, ddof=ddof)),
     "pmean": lambda a, p, *, axis=0, weights=None: mean(a**p, axis, weights) ** (1.0 / p),
-    "entropy": entropy,
     "gmean": lambda a, axis=0, *, weights=None: np.exp(mean(np.log(a), axis, weights)),
     "hmean": lambda a, axis=0, *, weights=None: 1.0 / mean(1.0 / a, axis, weights),
     "sem": lambda a, axis=0, ddof=1: np.std(a, axis=axis, ddof=ddof) / np.sqrt(count(a, axis)),
-    "skew": skew,
-    "kurtosis": kurtosis,
 }
-STATISTICS = {name: by_body(getattr(stats, name), statistic(body), f"scipy.stats.{name}") for name, body in BODIES.items()}
-STATISTICS["zscore"] = by_body(
-    stats.zscore,
-    lambda a, axis=0, ddof=0: centred(a, axis) / np.std(a, axis=axis, ddof=ddof, keepdims=True),
-    "scipy.stats.zscore",
-)
-STATISTICS["zmap"] = by_body(
-    stats.zmap,
-    lambda scores, compare, axis=0, ddof=0: (
+BODIES = {name: statistic(body) for name, body in BODIES.items()} | {
+    "zscore": lambda a, axis=0, ddof=0: centred(a, axis) / np.std(a, axis=axis, ddof=ddof, keepdims=True),
+    "zmap": lambda scores, compare, axis=0, ddof=0: (
         (scores - np.mean(compare, axis=axis, keepdims=True)) / np.std(compare, axis=axis, ddof=ddof, keepdims=True)
     ),
-    "scipy.stats.zmap",
-)
+}
+STATISTICS = entered(stats, BODIES)
 
 
 def correlated(*args, **kwargs):

@@ -15,7 +15,7 @@ from scipy import signal as ss
 from ..fft import half_weights
 from ..kinds import explicit, is_complex, ndim_of, shape_of
 from .convolutions import cut, filtered, whole
-from .entering import by_body, named
+from .entering import by_name, entered, named
 from .ndimage import convolve1d, median_filter
 
 # --- convolutions -------------------------------------------------------------------------------------------------------------------
@@ -291,30 +291,16 @@ def periodogram(x, fs=1.0, window="boxcar", nfft=None, detrend="constant", retur
 
 # --- the table ----------------------------------------------------------------------------------------------------------------------
 
-#: how a convolution is computed changes no derivative
-BODIES: dict[str, Any] = {
+BODIES = by_name(
+    convolve2d, correlate2d, lfilter, lfilter_zi, sosfilt, sosfilt_zi, filtfilt, sosfiltfilt, decimate, savgol_filter, welch, periodogram,
+    deconvolve, freqz, hilbert, resample, upfirdn,
+)  # fmt: skip
+BODIES |= {  # how a convolution is computed changes no derivative
     "convolve": lambda in1, in2, mode="full", method="auto": convolve(in1, in2, mode),
     "correlate": lambda in1, in2, mode="full", method="auto": correlate(in1, in2, mode),
     "fftconvolve": convolve,
     "oaconvolve": convolve,
-    "convolve2d": convolve2d,
-    "correlate2d": correlate2d,
-    "lfilter": lfilter,
-    "lfilter_zi": lfilter_zi,
-    "sosfilt": sosfilt,
-    "sosfilt_zi": sosfilt_zi,
-    "filtfilt": filtfilt,
-    "sosfiltfilt": sosfiltfilt,
-    "decimate": decimate,
     "detrend": detrended,
-    "savgol_filter": savgol_filter,
-    "welch": welch,
-    "periodogram": periodogram,
-    "deconvolve": deconvolve,
-    "freqz": freqz,
     "medfilt": lambda volume, kernel_size=None: median_filter(volume, 3 if kernel_size is None else kernel_size, mode="constant"),
-    "hilbert": hilbert,
-    "resample": resample,
-    "upfirdn": upfirdn,
 }
-FUNCTIONS = {name: by_body(getattr(ss, name), body, f"scipy.signal.{name}") for name, body in BODIES.items()}
+FUNCTIONS = entered(ss, BODIES)

@@ -13,7 +13,7 @@ from scipy import special as sp
 from ..constants import stopped
 from ..cotangents import FLOAT, restore_axes
 from ..primitives import all_finite
-from .entering import by_body, by_partials, of_arrays, shortened
+from .entering import by_body, by_name, by_partials, of_arrays, shortened
 
 
 def top_of(a, axis):
@@ -102,11 +102,8 @@ RULES: dict[str, tuple] = {
         along_axes,
     ),
 }
-BODIES: dict[str, Callable] = {
-    "logsumexp": logsumexp_body,
-    "softmax": softmax_body,
-    "log_softmax": log_softmax_body,
-    "multigammaln": multigammaln_body,
+BODIES = by_name(logsumexp_body, softmax_body, log_softmax_body, multigammaln_body)
+BODIES |= {
     "comb": lambda N, k: where_possible((k <= N) & (k >= 0), sp.binom, N, k),
     "perm": lambda N, k: where_possible((k <= N) & (k >= 0), lambda n, k: sp.poch(n - k + 1.0, k), N, k),
     "factorial": lambda n: where_possible(n >= 0, lambda n: sp.gamma(n + 1.0), n),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from scipy import special as sp
@@ -12,7 +11,7 @@ from scipy.spatial import distance as sd
 from ...indexing import getitem
 from ...kinds import ndim_of, shape_of
 from ...linalg import mT
-from ..entering import by_body
+from ..entering import by_name, entered
 
 
 def total(x, w=None):
@@ -109,5 +108,4 @@ def squareform(X, force="no", checks=True):
     return getitem(np.concatenate([np.zeros(1), X]), places + places.T)
 
 
-BODIES: dict[str, Any] = METRICS | {"cdist": cdist, "pdist": pdist, "squareform": squareform}
-FUNCTIONS = {name: by_body(getattr(sd, name), body, f"scipy.spatial.distance.{name}") for name, body in BODIES.items()}
+FUNCTIONS = entered(sd, METRICS | by_name(cdist, pdist, squareform))
