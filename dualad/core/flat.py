@@ -1,7 +1,5 @@
 """The elements of a traced array in C order: what ``x.flat`` is, whatever the memory layout of `x`."""
 
-from __future__ import annotations
-
 import operator
 
 import numpy as np

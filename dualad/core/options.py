@@ -1,7 +1,5 @@
 """What a call asks for by keyword: ``dtype=``, ``casting=`` and ``order=`` of ufuncs, integer dtypes of any function."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..rules.calling import public_name

@@ -1,7 +1,5 @@
 """NumPy's own values for functions whose derivative is that of a body: the same last bits, dtype, shape, warnings and errors."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..rules.calling import public_name

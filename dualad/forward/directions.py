@@ -4,8 +4,6 @@ A rule sees a `Directions` as an array of the shape of one direction; what it do
 a rule: `Dual` and the tape wrap the (K, ...) buffers before and unwrap them after.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..core.levels import new

@@ -1,7 +1,5 @@
 """A function evaluated on Duals: the values of its results and their tangents."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..core.dispatch import dtype_of

@@ -1,7 +1,5 @@
 """What is streamed in chunks: how large they are for a budget of bytes, and where they are written."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..core.dispatch import dtype_of

@@ -6,8 +6,6 @@ function without a form is looped over the K directions, which is right but slow
 form follows from what else the row says (`derived_form`).
 """
 
-from __future__ import annotations
-
 from math import prod
 
 from ..support.costs import LIBRARY_PRODUCTS

@@ -1,7 +1,5 @@
 """Differences, integrals, convolutions, and functions of one variable that are no ufuncs."""
 
-from __future__ import annotations
-
 import math
 
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple

@@ -3,8 +3,6 @@
 Functions whose results are elements of their arguments (`unique`, `intersect1d`) have derivatives: see `sets`.
 """
 
-from __future__ import annotations
-
 from ..support.costs import CACHE_ELEMENTS
 from .kinds import constant, primitive, refused
 from .names import np

@@ -145,7 +145,7 @@ def stretched_axes(now, shape):
     return now, (*range(lead), *(lead + i for i, n in enumerate(shape) if n == 1 and now[lead + i] != 1))
 
 
-def restore_axes(g, x, axis=None, keepdims=False):
+def restore_axes(g, x, axis=None):
     """Return `g`, the cotangent of a reduction of `x` over `axis`, with the reduced axes back as axes of length 1.
 
     A number stays one: it broadcasts as it is.

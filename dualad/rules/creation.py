@@ -3,8 +3,6 @@
 The bodies get the traced array first. What holds integers, booleans or no numbers stays plain.
 """
 
-from __future__ import annotations
-
 from .constants import named
 from .kinds import composite
 from .memory import in_order
@@ -58,9 +56,10 @@ def row_like(order):
 
 # --- the table --------------------------------------------------------------------------------------------------------------
 
-for fn in named(np, "zeros ones empty eye identity tri arange fromfunction frombuffer fromfile fromiter fromstring loadtxt genfromtxt"):
-    composite(fn, made(fn), like=True, cheap=True, lower="zeros" if fn is np.zeros else None)
+for fn in named(np, "ones empty eye identity tri arange fromfunction frombuffer fromfile fromiter fromstring loadtxt genfromtxt"):
+    composite(fn, made(fn), like=True)
 # fmt: off
+composite(np.zeros,             made(np.zeros), like=True, cheap=True, lower="zeros")
 composite(np.full,              full, like=True)
 composite(np.array,             array, like=True)
 composite(np.asarray,           same_array, like=True)

@@ -9,8 +9,6 @@ Where NumPy reads one triangle of a matrix, so does the derivative: the other tr
 Below, ``n = u^H t v`` is the tangent in the basis of the decomposition; its cotangent is called `x`.
 """
 
-from __future__ import annotations
-
 import warnings
 from functools import cache
 

@@ -5,8 +5,6 @@ their own transposes; ``n=`` cuts the input or pads it with zeros, whose transpo
 of a spectrum, of which all but the elements of frequency 0 and n/2 stand for two.
 """
 
-from __future__ import annotations
-
 from .inner import InnerLoop
 from .kinds import composite, linear
 from .names import np

@@ -3,8 +3,6 @@
 Where NumPy only moves elements about, the rule asks it to move their positions, and takes the elements there.
 """
 
-from __future__ import annotations
-
 import math
 from contextlib import suppress
 from functools import reduce

@@ -1,7 +1,5 @@
 """Pseudo-inverses, least squares, ranks: what LAPACK makes of singular values. Source: Golub & Pereyra 1973."""
 
-from __future__ import annotations
-
 from ..support.ufunc_loops import beneath, named
 from .constants import evaluate
 from .cotangents import notes_tests

@@ -1,7 +1,5 @@
 """Products and linear algebra. Stacks of matrices everywhere, as in NumPy; sources of formulas: Giles 2008 (NA-08/01)."""
 
-from __future__ import annotations
-
 import math
 import operator
 import string

@@ -4,8 +4,6 @@ Whether `ravel` and `reshape` give a view or a copy depends on it, and with that
 for our own reasons (to hold a value, to write into it) must not have another layout than the array that plain NumPy has there.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -49,12 +47,12 @@ def one_of_each(x):
     return once if slice(0, 1) in once else None
 
 
-def empty_as(model, directions=None, dtype=None):
+def empty_as(model, directions=None):
     """Return an array to write into, of the shape, dtype and memory layout of `model`; with `directions`, as many, on a leading axis.
 
     Of an array that is not aligned it is not either: NumPy hands such arrays to BLAS by other ways, which differ in the last bits.
     """
-    dtype = dtype or model.dtype
+    dtype = model.dtype
     if model.flags.carray:
         return np.empty(model.shape if directions is None else (directions, *model.shape), dtype)
     steps, span = compressed(model)

@@ -1,7 +1,5 @@
 """Polynomials, as in NumPy: coefficients from the highest power down."""
 
-from __future__ import annotations
-
 from .calculus import convolve_full
 from .indexing import cast
 from .kinds import composite

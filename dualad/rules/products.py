@@ -1,7 +1,5 @@
 """Products of vectors and matrices beyond `linalg`, all made of others: newer names, chains, tensors, norms."""
 
-from __future__ import annotations
-
 import operator
 
 from numpy.lib.array_utils import normalize_axis_index

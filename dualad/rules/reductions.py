@@ -1,7 +1,5 @@
 """Reductions, scans and sorting: sums, products, extrema, moments."""
 
-from __future__ import annotations
-
 import math
 
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple

@@ -3,8 +3,6 @@
 The loop IR is imported when a loop is first made.
 """
 
-from __future__ import annotations
-
 from ..support.forks import cached_property
 
 #: kinds of numbers: all, and those that are ordered

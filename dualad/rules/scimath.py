@@ -1,7 +1,5 @@
 """``numpy.lib.scimath``: complex results where real ones do not exist. The dtype depends on the values."""
 
-from __future__ import annotations
-
 from .constants import evaluate, named
 from .kinds import composite, elementwise, primitive
 from .names import np

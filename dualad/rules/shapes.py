@@ -1,7 +1,5 @@
 """Shapes: rearranging, selecting, repeating and padding elements; buffers like a given array."""
 
-from __future__ import annotations
-
 import math
 import operator
 import sys

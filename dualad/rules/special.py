@@ -4,8 +4,6 @@ Sources: the numbered formulas of the NIST Digital Library of Mathematical Funct
 without a closed form has no partial: differentiating by it raises. Functions without a row raise by name.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

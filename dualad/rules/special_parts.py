@@ -3,8 +3,6 @@
 Sources: the numbered formulas of the NIST Digital Library of Mathematical Functions (DLMF).
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -299,10 +297,10 @@ def sine_integral(k, phi):
 elementwise(sine_integral, None, lambda ans, k, phi: np.sin(phi) ** (2 * k), inlined=True)
 
 
-def legendre_series(phi, m, power, terms=18):
+def legendre_series(phi, m, power):
     """Return the derivative in m of the integral of ``(1 - m sin(t)**2)**power`` from 0 to phi, as a series in m."""
     coefficient, total, mk = 1.0, 0.0, 1.0
-    for k in range(1, terms):
+    for k in range(1, 18):
         coefficient *= (k - 1 - power) / k
         total = total + (k * coefficient) * mk * sine_integral(k, phi)
         mk = mk * m

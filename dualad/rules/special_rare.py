@@ -4,8 +4,6 @@ Where no argument has a derivative in closed form, a function is refused. What i
 derivative that SciPy returns beside the value (Mathieu, spheroidal and parabolic cylinder functions).
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@ Where an argument is only another's function that is there already (``r = hypot(
 its own is 0. Plain arrays take the textbook's form where one cheap pass over its result says that it holds.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from .cotangents import FLOAT, is_complex

@@ -1,7 +1,5 @@
 """Statistics: moments and order statistics with and without NaN, weights, counts, covariances."""
 
-from __future__ import annotations
-
 import math
 
 from numpy.lib.array_utils import normalize_axis_tuple

@@ -3,8 +3,6 @@
 `METHODS` holds the special ones; `method` adds those that any ufunc of two arguments has, as a loop along the axis.
 """
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Ufuncs: elementwise partials, each given ``(ans, *args)``. Kinks are decided here, in the trailing comments."""
 
-from __future__ import annotations
-
 import math
 import operator as operators
 

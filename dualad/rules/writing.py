@@ -1,7 +1,5 @@
 """Functions that write into an array: into a traced one by assignment; a plain one cannot hold a derivative."""
 
-from __future__ import annotations
-
 from .calling import public_name
 from .indexing import accumulated, getitem, in_range, is_traced, last_kept
 from .kinds import composite, joined, primitive

@@ -1,7 +1,5 @@
 """A picture of a coloured pattern."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -4,8 +4,6 @@ It is a `Symbol` that has its value, so that code that branches on values can be
 that of the way taken there. What has no derivative (comparisons, integers) is plain.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..core.dispatch import dtype_of, strengthen

@@ -1,7 +1,5 @@
 """Flat vectors for pytrees: the elements of all leaves, one leaf after the other, each in C order."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """verify=True: a sparse Jacobian against the function itself, along a random direction; an entry that the pattern misses is named."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..core.dispatch import dtype_of

@@ -1,7 +1,5 @@
 """The unit directions of inputs, pushed forward K at a time, here or on an executor."""
 
-from __future__ import annotations
-
 import numpy as np
 import optree
 

@@ -1,7 +1,5 @@
 """The convolution that filters of ``scipy.signal`` and ``scipy.ndimage`` are made of."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import signal as ss
 

@@ -3,8 +3,6 @@
 The signs and the order of vectors are those of SciPy's LAPACK, which may be another one than NumPy's.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import linalg as sl
 

@@ -1,7 +1,5 @@
 """``scipy.integrate``: the rules that integrate samples."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import integrate as si
 

@@ -1,7 +1,5 @@
 """``scipy.linalg``: what NumPy has not, or under another convention."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import linalg as sl
 
