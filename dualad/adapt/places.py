@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.standins import BUILTINS, before_numba, look_up, stand_in
+from ..core.doors import BUILTINS
+from ..core.standins import before_numba, look_up, stand_in
 from ..support.costs import WATCHED_LENGTH
 
 ABSENT = object()

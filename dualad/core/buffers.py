@@ -20,8 +20,6 @@ from .dispatch import highest, holds_traced
 from .flat import Flat
 from .levels import FILLED, LIVE, Handle, live
 
-__all__ = ["Buffer", "as_array", "as_buffer", "is_traced", "lifted_to", "owner_of", "settled"]
-
 
 class Root:
     """The memory that a buffer and its views share: a traced vector stands for all its elements, once one was written."""

@@ -12,12 +12,6 @@ import numpy as np
 from ..support.callers import WAYS_OUT, asking, compiled, innermost, of_numpy, operation, outwards, place, storing, users, warn, within
 from .levels import ADAPTED, Handle
 
-__all__ = [
-    "LIFTS", "ROWS_OF_SCIPY", "STALE", "STANDING", "Description", "Text", "another_goes_first", "as_objects", "check_result",
-    "comes_from_a_loop", "defers", "lift", "lift_of", "lost", "mapped", "refuse_kind", "refuse_search", "refuse_stale", "refuse_tie",
-]  # fmt: skip
-
-
 # --- conversions ------------------------------------------------------------------------------------------------------------
 
 

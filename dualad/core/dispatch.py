@@ -25,12 +25,6 @@ from .conversions import STANDING
 from .levels import Handle
 from .options import asks_for_integers, inexact
 
-__all__ = [
-    "apply", "apply_method", "array", "dtype_of", "harmless", "highest", "holds_traced", "indexed", "looked_at", "masked_call",
-    "no_derivative_for", "packed", "primal", "stop_gradient", "strengthen", "strong",
-]  # fmt: skip
-
-
 # --- the one door --------------------------------------------------------------------------------------------------------
 
 

@@ -20,8 +20,6 @@ from .buffers import Buffer, as_array, as_buffer, is_traced, lifted_to, owner_of
 from .conversions import lift, mapped, refuse_stale
 from .levels import FILLED, LIVE, Handle
 
-__all__ = ["BUILTINS", "DOORS", "JOINED", "NUMBERS", "arrayed", "of_lists", "strided", "vectorize"]
-
 
 def converted(x: Any, dtype: Any = None) -> Any:
     """Return what is, or holds, traced values as one traced array of a dtype, by default its own; a number has no axes."""

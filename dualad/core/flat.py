@@ -8,8 +8,6 @@ from ..rules.writing import cycled
 from .conversions import STANDING, lift
 from .dispatch import array
 
-__all__ = ["Flat"]
-
 
 class Flat:
     """An iterator over the elements of an array, which reads and writes them by their flat positions, as ``numpy.flatiter`` does."""

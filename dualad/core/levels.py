@@ -19,11 +19,6 @@ import numpy as np
 from ..support.callers import explain
 from ..support.forks import lock_of
 
-__all__ = [
-    "ADAPTED", "FILLED", "INSTEAD", "LIVE", "Handle", "Level", "Owner", "View", "errors_as_in", "instead_of", "live", "new", "root",
-    "shared_view", "version_of",
-]  # fmt: skip
-
 new = object.__new__
 LIVE: set = set()  # the levels that are being computed, in any thread, and what interrupts left behind until `live` is asked
 FILLED: set = set()  # those in which an array of plain numbers became traced

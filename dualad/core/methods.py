@@ -17,8 +17,6 @@ from ..support.callers import searches
 from .conversions import comes_from_a_loop, defers, lift_of, lost, refuse_kind, refuse_search, refuse_tie
 from .traced import Traced, example_of
 
-__all__ = []
-
 SAME_METHODS = (
     "all", "any", "argmax", "argmin", "argpartition", "argsort", "choose", "clip", "conj", "conjugate", "cumprod", "cumsum", "diagonal",
     "dot", "max", "mean", "min", "nonzero", "prod", "ravel", "repeat", "round", "searchsorted", "squeeze", "std", "sum", "swapaxes",

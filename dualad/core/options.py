@@ -5,8 +5,6 @@ import numpy as np
 from ..rules.calling import public_name
 from ..rules.precision import loop_dtypes, weak_dtype
 
-__all__ = ["asks_for_integers", "cast_operands", "inexact", "taken_options"]
-
 
 def inexact(dtype, name):
     """Return whether a dtype has derivatives, or is one of integers, which have none; any other raises."""

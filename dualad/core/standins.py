@@ -14,9 +14,7 @@ import numpy as np
 from ..rules import python_math
 from ..support.forks import cached_property
 from .conversions import ROWS_OF_SCIPY
-from .doors import BUILTINS, DOORS, JOINED, NUMBERS, arrayed, of_lists, strided, vectorize
-
-__all__ = ["ARRAY_API", "BUILTINS", "Instead", "StandIn", "before_numba", "look_up", "stand_in", "ufunc_of"]
+from .doors import DOORS, JOINED, NUMBERS, arrayed, of_lists, strided, vectorize
 
 
 class StandIn(ModuleType):

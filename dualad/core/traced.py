@@ -26,8 +26,6 @@ from .flat import Flat
 from .levels import Handle, Owner, View, new, version_of
 from .options import cast_operands, inexact, taken_options
 
-__all__ = ["GETITEM", "Traced", "example_of", "shows"]
-
 GETITEM = ROWS[getitem]
 PLAIN = {float, int, bool, complex, np.ndarray, np.float64}
 VALUES = (np.ndarray, np.generic, int, float, complex)

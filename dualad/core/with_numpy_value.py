@@ -9,8 +9,6 @@ from ..rules.kinds import ROWS
 from .dispatch import dtype_of
 from .levels import Handle
 
-__all__ = ["with_numpy_value"]
-
 RESTATE = ROWS[restate]
 
 
