@@ -36,6 +36,17 @@ def trimmed(p):
     return p[int(filled[0]) :] if len(filled) else np.zeros(1, p.dtype)
 
 
+def polyint(p, m=1, k=None):
+    if m < 0:
+        raise ValueError("Order of integral must be positive (see polyder)")
+    p = coefficients(p)
+    k = np.zeros(m) if k is None else np.atleast_1d(as_array(k))
+    k = k * np.ones(m) if np.shape(k)[0] == 1 else k
+    for i in range(m):
+        p = np.concatenate([p / np.arange(np.shape(p)[0], 0, -1), np.reshape(k[i], 1)])
+    return p
+
+
 def polydiv(u, v):
     """Divide as by hand, from the highest power down."""
     u, v = coefficients(u), coefficients(v)
@@ -157,8 +168,9 @@ def horner(c, x):
 # fmt: off
 composite(np.poly,    poly, value_dependent=True, with_numpy_value=True)
 composite(np.polymul, lambda a1, a2: convolve_full(trimmed(a1), trimmed(a2)), value_dependent=True, with_numpy_value=True)
-for fn in (np.polyadd, np.polysub, np.polyval, np.polyder, np.polyint):
+for fn in (np.polyadd, np.polysub, np.polyval, np.polyder):
     composite(fn, by_numpy(fn), with_numpy_value=True)
+composite(np.polyint, polyint, with_numpy_value=True)
 composite(np.polydiv, polydiv, value_dependent=True, with_numpy_value=True)
 composite(np.polyfit, polyfit, value_dependent=lambda x, y, deg, rcond=None, full=False, w=None, cov=False: (x, w), with_numpy_value=True)
 composite(np.roots,   roots, value_dependent=True, with_numpy_value=True)
