@@ -17,18 +17,8 @@ from checkpoint import grad, hvp, vjp
 from dualad import Dual, gradient, jit, jvp
 
 KINDS = (
-    np.ndarray,
-    np.generic,
-    np.floating,
-    float,
-    complex,
-    numbers.Real,
-    numbers.Number,
-    collections.abc.Sequence,
-    (int, float),
-    str,
-    type,
-)
+    np.ndarray, np.generic, np.floating, float, complex, numbers.Real, numbers.Number, collections.abc.Sequence, (int, float), str, type,
+)  # fmt: skip
 VALUES = [2.0, np.float64(2.0), np.float32(2.0), np.array(2.0), np.arange(3.0), np.ones((2, 2), np.float32, order="F"), np.ones((0, 3))]
 
 

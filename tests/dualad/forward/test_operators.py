@@ -21,25 +21,9 @@ OPERATORS = [operator.add, operator.sub, operator.mul, operator.truediv, operato
 #: plain partners of a Dual scalar, and of a Dual array of shape (3,)
 A = np.array([0.5, 1.5, 2.5])
 PARTNERS = [
-    2,
-    2.0,
-    -2,
-    0.5,
-    0,
-    True,
-    np.float64(2.0),
-    np.float32(2.0),
-    np.int64(3),
-    A,
-    A.astype(np.float32),
-    A[:1],
-    A[:, None],
-    np.arange(3),
-    np.array(2.0),
-    1j,
-    np.complex128(2 + 1j),
-    A + 1j,
-]
+    2, 2.0, -2, 0.5, 0, True, np.float64(2.0), np.float32(2.0), np.int64(3), A, A.astype(np.float32), A[:1], A[:, None], np.arange(3),
+    np.array(2.0), 1j, np.complex128(2 + 1j), A + 1j,
+]  # fmt: skip
 
 
 def bits(dual):
@@ -118,18 +102,9 @@ def test_indexing(lanes):
             x = a()
             if x.ndim:
                 for index in (
-                    0,
-                    -1,
-                    slice(1, None),
-                    slice(None, None, -1),
-                    (0,),
-                    Ellipsis,
-                    None,
-                    [0, 1],
-                    (slice(None),),
-                    (slice(1),),
+                    0, -1, slice(1, None), slice(None, None, -1), (0,), Ellipsis, None, [0, 1], (slice(None),), (slice(1),),
                     np.array([True, False, True]),
-                ):
+                ):  # fmt: skip
                     assert bits(x[index]) == bits(general(lambda x: x[index], level, x)), f"{name}, {index}"
 
 

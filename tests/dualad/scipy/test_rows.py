@@ -142,16 +142,9 @@ SAMPLES: dict[str, list[tuple[tuple, dict]]] = {
     "stats.bernoulli.logpmf": [((np.array([0.0, 1.0, 1.0, 0.0]), P), {})],
 }  # fmt: skip
 SHAPES = {
-    "t": (3.5,),
-    "gamma": (2.3,),
-    "chi2": (3.2,),
-    "beta": (1.7, 2.4),
-    "lognorm": (0.8,),
-    "weibull_min": (1.6,),
-    "invgamma": (2.3,),
-    "pareto": (1.7,),
-    "f": (2.4, 3.7),
-}
+    "t": (3.5,), "gamma": (2.3,), "chi2": (3.2,), "beta": (1.7, 2.4), "lognorm": (0.8,), "weibull_min": (1.6,), "invgamma": (2.3,),
+    "pareto": (1.7,), "f": (2.4, 3.7),
+}  # fmt: skip
 CLOSED = {"lognorm", "pareto", "weibull_min"}  # whose distribution functions have partials by shapes
 #: arguments that are plain numbers to these functions
 PLAIN = {"special.multigammaln": {1}, "special.polygamma": {0}, "special.zeta": {0},
