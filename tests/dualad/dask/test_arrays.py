@@ -17,6 +17,8 @@ from dualad import Dual, gradient, hessian, jacobian, jit, jvp, primal
 da = pytest.importorskip("dask.array", reason="dask (the extra `distributed`) is not installed")
 
 import dask  # noqa: E402
+from agreement import is_lazy_and_right  # noqa: E402
+from cases import Case  # noqa: E402
 from in_groups import for_each  # noqa: E402
 from samples import SAMPLES  # noqa: E402
 
@@ -62,34 +64,11 @@ for fn, samples in SAMPLES.items():
         CHOSEN[fn] = [of_arrays[0], *of_arrays[len(of_arrays) // 2 :: 4][:2]]
 
 
-def outcome(sample, fn, mode):
-    """Return whether a call is computed lazily and right; False where it is refused by name."""
-    leaves = sample.leaves()
-    f = lambda *leaves: fn(*sample.fill(leaves), **sample.kwargs)
-    rng = np.random.default_rng(0)
-    directions = tuple(np.asarray(rng.normal(size=np.shape(leaf))).astype(np.asarray(leaf).dtype)[()] for leaf in leaves)
-    with np.errstate(all="ignore"):
-        expected = jvp(f, tuple(leaves), directions)
-        try:
-            if mode == "forward":
-                assert_alike(jvp(f, tuple(map(lazy, leaves)), tuple(map(lazy, directions))), expected)
-            else:
-                g = optree.tree_map(lambda x: np.ones_like(x)[()], expected[0])
-                _, pullback = vjp(f, *map(lazy, leaves))
-                assert_alike(pullback(g), vjp(f, *leaves)[1](g))
-        except TypeError as error:
-            assert "dask array" in str(error) and ("numpy." in str(error) or "dualad." in str(error) or public_name(fn) in str(error)), (
-                error
-            )
-            return False
-    return True
-
-
 @for_each("fn", CHOSEN, public_name)
 @pytest.mark.filterwarnings("ignore")
 def test_a_sample_of_every_row_is_numpys_or_refused_by_name(fn):
-    if not outcome(CHOSEN[fn][0], fn, "forward") and has_lazy_form(ROWS[fn]) and public_name(fn) not in UNSAMPLED:
-        assert any(outcome(sample, fn, "forward") for sample in SAMPLES[fn][1:])
+    if not is_lazy_and_right(Case(fn, CHOSEN[fn][0])) and has_lazy_form(ROWS[fn]) and public_name(fn) not in UNSAMPLED:
+        assert any(is_lazy_and_right(Case(fn, sample)) for sample in SAMPLES[fn][1:])
 
 
 @pytest.mark.long
@@ -97,9 +76,9 @@ def test_a_sample_of_every_row_is_numpys_or_refused_by_name(fn):
 @pytest.mark.filterwarnings("ignore")
 def test_further_samples_and_reverse_mode(fn):
     first, *others = CHOSEN[fn]
-    outcome(first, fn, "reverse")
+    is_lazy_and_right(Case(fn, first), reverse=True)
     for sample in others:
-        outcome(sample, fn, "forward")
+        is_lazy_and_right(Case(fn, sample))
 
 
 # --- verbs ------------------------------------------------------------------------------------------------------------------------

@@ -1,10 +1,12 @@
-"""One check for whole functions: both modes, both orders and all K against each other and against differences."""
+"""One check for whole functions: both modes, both orders and all K against each other and against differences; one for dask arrays."""
 
 import numpy as np
+import optree
 
 from checkpoint import jacobian as reverse_jacobian
 from checkpoint import vjp
-from dualad import jacobian
+from dualad import jacobian, jvp
+from dualad.rules.calling import public_name
 from dualad.testing import check_derivatives
 
 
@@ -23,3 +25,25 @@ def check(f, *args):
 
 def flat(tree):
     return [leaf for part in tree for leaf in flat(part)] if isinstance(tree, tuple | list) else [tree]
+
+
+def is_lazy_and_right(case, reverse=False):
+    """Return whether a call of dask arrays is computed lazily, with the derivatives of arrays; False where it is refused by name."""
+    import dask
+    import dask.array as da
+
+    def run(made):
+        if not reverse:
+            return jvp(case.whole, tuple(map(made, case.leaves)), tuple(map(made, case.v)))
+        return vjp(case.whole, *map(made, case.leaves))[1](optree.tree_map(lambda x: np.ones_like(x)[()], case.value))
+
+    with dask.config.set(scheduler="synchronous"), np.errstate(all="ignore"):
+        try:
+            got = run(lambda x: da.from_array(x, chunks=2) if isinstance(x, np.ndarray) and x.ndim else x)
+        except TypeError as error:
+            assert "dask array" in str(error) and any(name in str(error) for name in ("numpy.", "dualad.", public_name(case.fn))), error
+            return False
+        for a, b in zip(map(np.asarray, optree.tree_leaves(got)), optree.tree_leaves(run(lambda x: x)), strict=True):
+            case.assert_close([a], [b], exact=1e-10)
+            assert a.dtype == np.asarray(b).dtype
+    return True
