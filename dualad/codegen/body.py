@@ -10,8 +10,6 @@ from ..loops.inline import Expression
 from ..loops.nests import below, is_angle
 from .build import PARTS_OF, affine, chained, combined, condition, joined, literal, neutral, piecewise
 
-__all__ = ["Body", "around"]
-
 LARGE = Var("large", "bool")
 
 

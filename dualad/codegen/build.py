@@ -10,11 +10,6 @@ import numpy as np
 from ..ir.nodes import ArrayType, Assign, Call, Const, Expression, Load, Op, Row, Var, number
 from ..ir.values import common, op
 
-__all__ = [
-    "PARTIAL", "PARTS_OF", "affine", "array", "bounds", "chained", "combined", "condition", "in_block", "least", "literal", "neutral",
-    "piecewise", "row_of", "variable",
-]  # fmt: skip
-
 OPERATORS = {"sum": "add", "product": "multiply", "all": "and", "any": "or"}
 #: the reductions that have partial ones, with the kinds of dtypes; element k of a loop belongs to partial k modulo their number
 PARTIAL = {"sum": "fc", "product": "f"}

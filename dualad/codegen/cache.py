@@ -22,8 +22,6 @@ from ..support.byte_sizes import format_bytes, parse_bytes
 from ..support.forks import compiler
 from .trusted import opened
 
-__all__ = ["CacheWarning", "clear_cache", "described", "stored"]
-
 #: bytes of all files together where `$DUALAD_CACHE_SIZE` does not say: some thousand functions
 DEFAULT_BYTES = 256_000_000
 #: seconds after which nobody goes on writing a file

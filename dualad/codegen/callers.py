@@ -20,8 +20,6 @@ from ..loops.packing import UNPACKED
 from ..loops.python_calls import evaluated
 from .emit import Source
 
-__all__ = ["Callers", "prepared"]
-
 
 def prepared(node, x):
     """Return an input, a constant or a result as the compiled function takes it."""

@@ -38,8 +38,6 @@ from .emit import text_of
 from .fragments import Unit
 from .native import compiled, too_long
 
-__all__ = ["ChainKernels", "emit_advance", "emit_pull"]
-
 
 def place(room, free, kind):
     """Return the next free array of a kind, or a new one."""

@@ -18,8 +18,6 @@ from ..loops.fuse import Part, Plan, additions, memory_of
 from ..support.forks import cached_property
 from .function import Function, Names
 
-__all__ = ["Source", "emit", "text_of"]
-
 HEADER = '''"""Emitted by dualad: do not edit."""
 
 import math

@@ -22,8 +22,6 @@ from ..ir.values import PART, arithmetic_dtype
 from .llvm import Array, Writer, integer, number_type
 from .team import PLACES
 
-__all__ = ["OBJECTS", "PYTHON", "code_of_enter", "code_of_slots", "entered", "immortal", "otherwise_laid_out"]
-
 FASTCALL = 0x80  # METH_FASTCALL
 #: functions of CPython that are called, with the types of their results and arguments
 PYTHON = {

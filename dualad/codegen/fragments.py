@@ -46,8 +46,6 @@ from .build import BLOCK_HIGH, BLOCK_LOW, block_of, literal, row_of, variable
 from .emit import emit
 from .function import Function, is_called, is_number
 
-__all__ = ["STEPS", "Unit"]
-
 
 class Unit:
     """A program as statements of a loop; the functions of its parts have names that begin with `prefix`.

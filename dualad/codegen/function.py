@@ -18,8 +18,6 @@ from ..support.costs import CALLED_DEPTH, LANES, LONG_FUNCTION, SMALL_ARRAY_BYTE
 from .body import LARGE, Body, around, each_row, started, table_row
 from .build import BLOCK, BLOCK_HIGH, BLOCK_LOW, PARTIAL, PARTS_OF, array, block_of, bounds, combined, in_block, literal, neutral, row_of
 
-__all__ = ["Function", "Names", "is_number"]
-
 
 class Names:
     """The variables of all buffers of a plan. Where it `shares` them, a large array to work in is one that is not read any more."""

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from ..ir.nodes import ArrayType
 from ..ir.values import PART, arithmetic_dtype, common, promoted
 
-__all__ = ["ELEMENTS", "NUMBERS", "Array", "Number", "Writer", "number_type"]
-
 #: the types of numbers, and of the elements of arrays, by dtype
 NUMBERS = {
     "bool": "i1", "int64": "i64", "uint64": "i64", "float32": "float", "float64": "double", "complex64": "{ float, float }",

@@ -19,8 +19,6 @@ from .entry import OBJECTS, PYTHON, code_of_alone, code_of_enter, code_of_slots,
 from .team import WORDS, code_of_team, helped, idlers
 from .to_llvm import translated
 
-__all__ = ["FUSES", "assembly", "compiled"]
-
 if hasattr(binding, "ffi"):  # compilations of other libraries in other threads
     held_across_forks(binding.ffi.lib._lock._lock)
 

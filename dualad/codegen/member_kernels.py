@@ -22,8 +22,6 @@ from .build import BLOCK
 from .chain_kernels import ChainKernels, Group, assign
 from .fragments import Unit
 
-__all__ = ["MemberKernels"]
-
 APART = 128  # bytes between what threads write
 
 

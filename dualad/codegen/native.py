@@ -20,8 +20,6 @@ from .callers import Callers, prepared
 from .emit import Source, emit
 from .fragments import STEPS
 
-__all__ = ["Native", "compiled", "too_long"]
-
 
 def too_long(source: str, *programs: Program) -> str | None:
     """Return why a source should not be compiled, None where it may."""

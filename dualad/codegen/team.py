@@ -23,8 +23,6 @@ import numpy as np
 from ..support.costs import WAITS
 from ..support.forks import in_child
 
-__all__ = ["PLACES", "TEAMS", "WORDS", "code_of_team", "helped", "idlers"]
-
 #: where the numbers of a team stand, on cache lines of their own: LEFT, the first block left and, 32 bits on, the end of the range; DONE,
 #: how many blocks helpers have ever computed; the published FUNCTION, STATUS and arguments GIVEN; how many nests were SHARED; whether a
 #: caller keeps it BUSY; how many compiled functions are RUNNING; how many HELPERS are here

@@ -22,8 +22,6 @@ from . import kernels, scalars
 from .arithmetic import OVERFLOWS
 from .llvm import NUMBERS, Array, Number, Writer, integer
 
-__all__ = ["kernel", "translated"]
-
 #: numbers in the vectors that loops are made of where processors have vectors of more than two, and where dear terms are summed
 VECTORS = (4, 8, 16)
 

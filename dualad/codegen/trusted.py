@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from secrets import token_hex
 
-__all__ = ["TrustedFolder", "opened"]
-
 POSIX = hasattr(os, "geteuid") and os.open in os.supports_dir_fd
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 FOLDER = getattr(os, "O_DIRECTORY", 0) | NO_LINK

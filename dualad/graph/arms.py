@@ -14,8 +14,6 @@ from .nested import Branch
 from .operands import shape_of, with_operands
 from .program import Program, Value, key_of
 
-__all__ = ["with_arms"]
-
 
 def with_arms(program: Program, optimise: Callable[[Program], Program]) -> Program:
     """Return the program with the arms of its branches optimised, and without what they have in common."""

@@ -22,8 +22,6 @@ from .passes import optimised
 from .program import Program, Value, dead, map_values, values_in
 from .trace import BY_VALUE, Examples, Trace
 
-__all__ = ["pullback", "pushforward", "split_forward_backward"]
-
 
 def pushforward(program: Program, examples, tangents, directions=None, nan_safe=False) -> Program:
     """Return the program of the values and the tangents of the outputs (None for zero), from the inputs and those tangents that are not

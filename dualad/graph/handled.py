@@ -13,8 +13,6 @@ from ..rules.reductions import defined
 from .program import Program, dead
 from .trace import TraceError, where_in
 
-__all__ = ["Handled", "again", "check_handlers", "own"]
-
 
 class Handled(TraceError):
     """The function handled an error at these values, so that what was traced is not what it does at others."""

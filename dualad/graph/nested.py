@@ -24,8 +24,6 @@ from .symbol import Symbol
 from .to_numpy import compile_python
 from .trace import BY_VALUE
 
-__all__ = ["Branch", "Scan", "align", "as_kind", "ones_of", "unrolled"]
-
 
 class Nested:
     """The function of such an operation, of its `bodies` by name; those of equal `key` are equal."""

@@ -11,8 +11,6 @@ from ..rules.indexing import getitem, updated
 from ..rules.kinds import ROWS, Elementwise
 from .program import Operation, Program, Value, key_of
 
-__all__ = ["same", "shape_of", "with_operands"]
-
 #: the types of numbers that may be values
 NUMBERS = (int, float, np.float64, np.float32, np.int64)
 

@@ -19,8 +19,6 @@ from .arms import with_arms
 from .nested import Branch
 from .program import Program, Value, dead, key_of, values_in
 
-__all__ = ["apart", "common", "dead", "fold", "forwarded", "optimised", "relaxed", "restored", "simpler"]
-
 
 def optimised(program: Program, exact=True, adjoint=False) -> Program:
     """Return the program after all passes; with `exact`, it computes the same bits.

@@ -17,8 +17,6 @@ from .program import Kind, Operation, Program, Value, key_of, kind_of
 from .trace import Answer, TraceError, where_in
 from .turns import Turns
 
-__all__ = ["NESTED_TESTS", "Apart", "Path", "alike", "counted", "described", "first_unlike", "types_of"]
-
 #: tests of one known answer that are branches in each other; later ones of a path ask at its end whether it was left
 NESTED_TESTS = 3 * CALLED_DEPTH
 

@@ -50,8 +50,6 @@ from ..rules.cotangents import Shaped
 from ..rules.kinds import ROWS, Abstract, Constant, Differentiable
 from ..rules.sparse import is_sparse
 
-__all__ = ["Kind", "Operation", "Program", "Value", "dead", "key_of", "kind_of", "map_values", "plain_kind", "role_of", "values_in"]
-
 # --- values and operations --------------------------------------------------------------------------------------------------
 
 

@@ -11,8 +11,6 @@ from ..core.traced import Traced
 from ..rules.reductions import defined
 from ..rules.statistics import inexact
 
-__all__ = ["blank_like", "contracted", "element", "in_one_axis", "is_integer", "place_of_extremum", "product", "quantile", "running"]
-
 
 def is_integer(index):
     """Return whether an index is a number, which may be traced; a truth value is a mask."""

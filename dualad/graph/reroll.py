@@ -17,8 +17,6 @@ from .operands import shape_of, with_operands
 from .passes import optimised
 from .program import Program, Value, key_of, values_in
 
-__all__ = ["rolled"]
-
 
 def worth(operations: int, aligned: bool, whole: int) -> bool:
     """Return whether so many operations, of `whole` in the program, are better rolled up. Turns that read elsewhere than they write have

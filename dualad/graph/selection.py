@@ -25,8 +25,6 @@ from ..rules.shapes import blank, length
 from . import ranks
 from .operands import same
 
-__all__ = ["Selection", "apart", "met_by_mask", "positions", "selected", "with_masks"]
-
 BOOL = np.dtype(bool)
 
 

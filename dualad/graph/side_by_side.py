@@ -16,8 +16,6 @@ from .passes import optimised
 from .program import Program, Value, map_values, values_in
 from .trace import Trace
 
-__all__ = ["Separate", "side_by_side"]
-
 
 class Separate(Exception):
     """Members cannot stand side by side: a function has no form for a leading axis, or another dtype with it."""

@@ -18,8 +18,6 @@ from .nested import ones_of
 from .passes import optimised
 from .program import Kind, Program, Value, kind_of
 
-__all__ = ["Routine", "changed", "inexact", "pulled", "pushed", "tangent_of"]
-
 
 class Routine(NamedTuple):
     """A program, its inputs in groups, what its outputs are, in groups, and values like its inputs, for tracing."""

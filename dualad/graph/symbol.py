@@ -27,8 +27,6 @@ from ..support.callers import asserting, operation
 from ..support.costs import SMALL_ARRAY_BYTES
 from .selection import apart, met_by_mask, positions, selected, with_masks
 
-__all__ = ["Symbol", "with_whole_bounds"]
-
 
 class Symbol(Traced):
     """A value that is traced: `primal` is its `Value` in the program, `payload` its example."""

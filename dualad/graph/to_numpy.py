@@ -19,8 +19,6 @@ from ..support.costs import SMALL_ARRAY_BYTES
 from .handled import again
 from .program import Program, Value, values_in
 
-__all__ = ["Executable", "compile_python", "joined"]
-
 numbers = count()
 
 

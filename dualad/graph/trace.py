@@ -25,8 +25,6 @@ from .selection import Selection
 from .symbol import Symbol, with_whole_bounds
 from .visits import Visit, visit
 
-__all__ = ["BY_VALUE", "Answer", "Examples", "Trace", "TraceError", "user_line", "where_in"]
-
 #: errors that depend on the values of a call
 BY_VALUE = (np.linalg.LinAlgError, ArithmeticError, IndexError, Undefined)
 ATOMS = (int, float, bool, str, type(None), type(...))

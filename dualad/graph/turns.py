@@ -23,8 +23,6 @@ from .program import Kind, Operation, Program, Value, key_of, kind_of
 from .reroll import rolled
 from .trace import Answer
 
-__all__ = ["Turns", "loops_in_verbs"]
-
 
 class Unlike(Exception):
     """The turns of a loop are not alike."""

@@ -22,8 +22,6 @@ from ..support.costs import ONE_BY_ONE, SMALL_ARRAY_BYTES, WATCHED_LENGTH
 from .program import Value, key_of
 from .symbol import Symbol
 
-__all__ = ["Visit", "parts_of", "visit"]
-
 #: instructions that ask once each time they are met; what a call asks (``max``, ``any``) may be several tests of one
 ASKING = ("POP_JUMP", "JUMP_IF", "TO_BOOL", "UNARY_NOT")
 ATOMS = {int, float, complex, bool, str, bytes, type(None)}

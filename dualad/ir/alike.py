@@ -9,9 +9,6 @@ from typing import Any, get_args
 from .nodes import Call, Const, Do, Expression, For, ForRows, Function, Load, Op, Statement, Store, Table, Var
 from .walk import CHILDREN
 
-__all__ = ["united"]
-
-
 #: where constants may vary
 VARYING = {Load: "index", Store: "index", Op: "args"}
 

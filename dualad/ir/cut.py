@@ -14,8 +14,6 @@ from .nodes import ArrayType, Assign, For, ForRows, Function, Load, Module, Room
 from .values import arithmetic_dtype
 from .walk import names, walked
 
-__all__ = ["cut"]
-
 
 def cut(module: Module, longest: int) -> Module:
     """Return a module in which functions of more expressions and statements than `longest` call pieces of about a quarter of that."""

@@ -13,12 +13,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "ARITHMETIC", "ArrayType", "Assign", "Call", "CallLoop", "Cast", "Const", "Do", "Expression", "Fill", "For",
-    "ForRows", "Function", "If", "Lane", "Load", "Module", "Op", "Reshape", "Return", "Room", "Row", "Statement", "Store", "Table", "Type",
-    "Var",
-]  # fmt: skip
-
 #: the types of numbers in expressions; arrays may have elements of any other dtype of NumPy's integers, too
 ARITHMETIC = ("bool", "int64", "uint64", "float32", "float64", "complex64", "complex128")
 

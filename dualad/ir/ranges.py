@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from .nodes import Const, Op, Var
 
-__all__ = ["FLIPPED", "OPPOSITE", "Range", "offset_of", "scaled", "total"]
-
 FLIPPED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
 OPPOSITE = {"less": "greater_equal", "less_equal": "greater", "greater": "less_equal", "greater_equal": "less"}
 

@@ -7,8 +7,6 @@ import os
 
 from . import nodes as ir
 
-__all__ = ["OPERATORS", "expression", "lines_of", "module_text"]
-
 ATOM, ANY = 15, 0  # how tightly Python binds
 POWER, UNARY, AND, CHOICE = 13, 12, 8, 1
 #: operators by name: how Python writes them, how tightly they bind, and what they need

@@ -14,8 +14,6 @@ import numpy as np
 
 from .nodes import ARITHMETIC, Call, Cast, Const, Expression, Op, number
 
-__all__ = ["Value", "call", "cast", "choose", "op", "promoted", "unwrapped", "wrapped"]
-
 COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
 LOGICAL = {"and", "or", "xor", "not"}
 PART = {"complex64": "float32", "complex128": "float64"}

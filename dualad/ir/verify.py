@@ -19,8 +19,6 @@ from .to_python import OPERATORS
 from .values import PART, arithmetic_dtype, promoted
 from .walk import set_by
 
-__all__ = ["Fault", "checking", "verify"]
-
 
 class Fault(Exception):
     """A module of the loop IR is wrong."""

@@ -8,8 +8,6 @@ from typing import Any, get_args
 
 from .nodes import Assign, Expression, For, ForRows, If, Room, Statement, Var
 
-__all__ = ["CHILDREN", "accumulates", "names", "set_by", "walked"]
-
 
 def names(node: Any) -> set[str]:
     """Return the names of the variables in a statement, or in several."""

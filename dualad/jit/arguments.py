@@ -14,8 +14,6 @@ from ..core.traced import Traced, example_of
 from ..graph.program import Kind, Value, key_of, kind_of, plain_kind
 from ..rules.calling import signature
 
-__all__ = ["Call", "exact", "names_keywords", "positional_names"]
-
 FLAT = {np.ndarray, float, int}
 SMALLEST, LARGEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 

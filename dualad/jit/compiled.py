@@ -28,8 +28,6 @@ from ..support.collector import collecting_seldom
 from ..support.forks import compiler
 from ..support.repeated import REPEATED
 
-__all__ = ["BACKENDS", "Compiled"]
-
 #: what makes a program ready to run, by name: ``(program) -> Executable``
 if TYPE_CHECKING:
     from ..codegen.native import Native

@@ -16,8 +16,6 @@ import optree
 from ..graph.program import kind_of
 from .arguments import exact, names_keywords
 
-__all__ = ["MISS", "guard_of"]
-
 MISS = object()
 NUMBERS = (float, int, complex)
 ATOMS = (bool, type(None), type(...))

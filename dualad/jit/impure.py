@@ -20,8 +20,6 @@ from ..rules.calling import public_name
 from ..support.callers import BETWEEN, owner
 from ..support.forks import held_across_forks
 
-__all__ = ["Clocks", "Drawn", "Unheard", "compare", "generators_of"]
-
 WAY_OUT = "which would be frozen into the program. Draw or read such values outside, and pass them as arguments"
 
 

@@ -33,8 +33,6 @@ from .tables import Wrapper
 from .tracing import Entry, trace
 from .verify import EVALUATING, difference, evaluating, plain_results, same_results, stale
 
-__all__ = ["Jit", "jit"]
-
 
 @overload
 def jit(f: None = None, **options: Unpack[JitOptions]) -> Callable[[Callable[Rest, Result]], Jit[Rest, Result]]: ...

@@ -19,8 +19,6 @@ from .arguments import Call, native, positional_names
 from .compiled import Compiled
 from .verify import EVALUATING
 
-__all__ = ["Mapped", "Members", "results_of"]
-
 
 class Mapped:
     """What compiled functions do for many members."""

@@ -22,8 +22,6 @@ from ..graph.visits import parts_of
 from ..support.callers import owner
 from .watch import installed, mentioned
 
-__all__ = ["Contents", "Wrapper", "closed_over", "stand_in", "with_stand_ins", "with_symbols"]
-
 
 class Wrapper:
     """What stands for a function `f`, which is traced in its place."""

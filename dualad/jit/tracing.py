@@ -34,8 +34,6 @@ from .tables import Contents, Wrapper, closed_over, stand_in, with_stand_ins, wi
 from .verify import Checks
 from .watch import Watch
 
-__all__ = ["Entry", "trace", "traced"]
-
 RETURNED = (Handle, np.ndarray, np.generic, int, float, complex, str, bytes, np.dtype, type(...))
 
 

@@ -24,8 +24,6 @@ from ..support.costs import COMPARISON_SHARE, MEMORY_BYTES, OPERATION_SECONDS
 from ..support.equality import nearly_same, same_bits
 from ..support.forks import held_across_forks, in_child
 
-__all__ = ["EVALUATING", "Checks", "StaleWarning", "difference", "evaluating", "peak_bytes", "plain_results", "same_results", "stale"]
-
 EVALUATING: list[int] = []  # threads in which functions are evaluated that contain compiled ones: those are evaluated plainly, too
 
 

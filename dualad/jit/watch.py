@@ -35,8 +35,6 @@ from ..support.costs import MEMORY_BYTES, ONE_BY_ONE, WATCHED_DEPTH, WATCHED_LEN
 from ..support.equality import same_arrays
 from .impure import generators_of
 
-__all__ = ["WHEN_MADE", "Watch", "getattr_static", "installed", "mentioned", "named_by"]
-
 OURS = "dualad", "checkpoint"  # whose objects change when they are used
 BITS = Struct("dd").pack
 ATOMS = (float, int, bool, complex, str, bytes, type(None))

@@ -16,8 +16,6 @@ from ..support.costs import UNROLLED_ELEMENTS
 from .forms import Map, Node, NoLoopForm, Piecewise, Region, broadcast, converted, fill, identity, indexed, lowers, mapped
 from .moves import as_node
 
-__all__: list[str] = []
-
 CALLED = "it is linear algebra, which LAPACK does"
 REGULAR = kernel("regular", 2, dtype=None)
 

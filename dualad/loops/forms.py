@@ -23,13 +23,6 @@ from ..rules.shapes import select
 from ..support.costs import ONE_BY_ONE
 from .maps import WHOLE, resolved, scalar_of, within
 
-__all__ = [
-    "LOWERINGS", "AffineIndex", "Buffer", "Call", "Choose", "Cumulative", "Fill", "GatherIndex", "Index", "Made", "Map", "NoLoopForm",
-    "Node", "Piecewise", "Position", "Reduce", "Region", "Repeat", "Scatter", "along", "broadcast", "buffer", "converted", "copied",
-    "elements_of_one", "fill", "identity", "in_memory", "indexed", "lowers", "mapped", "maps_of", "parts_of", "runs_of", "shown", "taken",
-    "view",
-]  # fmt: skip
-
 
 class NoLoopForm(Exception):
     """An operation has no loop form here, for the reason given: it is called."""

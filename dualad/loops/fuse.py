@@ -38,8 +38,6 @@ from .inline import compose, guard, start
 from .lower import lower
 from .packing import pack_inputs, pack_outputs
 
-__all__ = ["Nest", "Part", "Plan", "additions", "adds", "memory_of", "plan", "reachable", "worth_storing"]
-
 
 def worth_storing(times: float, cost: float, outside: bool = False) -> bool:
     """Return whether a value computed `times` times, each at `cost` additions, is better stored: a store and its loads take about 20.

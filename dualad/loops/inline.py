@@ -16,8 +16,6 @@ from ..rules.scalars import MULTIPLY_ADD, itself
 from .forms import AffineIndex, Buffer, Cumulative, Fill, GatherIndex, Index, Map, Piecewise, Position, Reduce
 from .maps import scalar_of
 
-__all__ = ["Expression", "Pull", "compose", "factors", "preimage", "start"]
-
 
 @dataclass(eq=False, slots=True)
 class Expression:

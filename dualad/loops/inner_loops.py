@@ -21,8 +21,6 @@ from ..support.ufunc_loops import address_of, call_loop, named, watched
 from .forms import Call, Made, Node, NoLoopForm, broadcast, converted, in_memory, operand_type
 from .moves import as_node
 
-__all__ = ["CallOfLoop", "by_inner_loop", "example", "same"]
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class CallOfLoop(Call):

@@ -49,8 +49,6 @@ from .inner_loops import by_inner_loop, example, same
 from .maps import scalar_of
 from .python_calls import by_python
 
-__all__ = ["lower", "lowering_of", "rule_of"]
-
 ROOMS = (elimination, moves, orders, sums)  # whose rules enter the table
 
 

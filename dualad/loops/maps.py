@@ -11,8 +11,6 @@ from ..rules.kinds import row_says
 from ..rules.names import np
 from ..rules.shapes import select
 
-__all__ = ["WHOLE", "resolved", "scalar_of", "within"]
-
 BOOL, WHOLE = np.dtype(bool), np.dtype(np.int64)
 
 

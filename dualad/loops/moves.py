@@ -41,9 +41,6 @@ from .forms import (  # fmt: skip
     view,
 )
 
-__all__ = ["along_axis", "as_node", "known", "placed", "position", "positions_along", "reshaped", "viewed", "window"]
-
-
 # --- moving elements -----------------------------------------------------------------------------------------------------------------
 
 

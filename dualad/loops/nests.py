@@ -16,10 +16,6 @@ import numpy as np
 from ..support.costs import CACHE_ELEMENTS, LANES, UNROLLED_ELEMENTS
 from .forms import AffineIndex, Reduce, reachable
 
-__all__ = [
-    "below", "boxes_of", "cuts_of", "flattens", "is_angle", "jam", "jams", "lanes_of", "slab_axis",
-]  # fmt: skip
-
 
 def cuts_of(pull, targets):
     """Return for each loop axis where conditions on its index change."""

@@ -31,8 +31,6 @@ from .maps import WHOLE
 from .moves import along_axis, as_node, known, position, reshaped
 from .sums import reduced
 
-__all__: list[str] = []
-
 NO = np._NoValue
 
 

@@ -13,8 +13,6 @@ from ..support.costs import ONE_BY_ONE
 from .forms import Buffer, Fill, Index, Made, Node, buffer, copied
 from .moves import stack
 
-__all__ = ["UNPACKED", "pack_inputs", "pack_outputs"]
-
 #: how the numbers of an array become results, by what these are to Python
 UNPACKED: dict[str, Callable[[np.ndarray], list[Any]]] = {
     "python": np.ndarray.tolist,

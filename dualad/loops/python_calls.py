@@ -15,8 +15,6 @@ from ..support.ufunc_loops import INVALID, enter, watched
 from .forms import Made, Node, NoLoopForm, converted, in_memory
 from .inner_loops import CallOfLoop, Layout
 
-__all__ = ["by_python", "evaluated", "guarded"]
-
 #: the names under which compiled code knows them; what is entered keeps the operation, so that its function's id stays its own
 NAMES: dict[tuple, str] = {}
 numbers = count()

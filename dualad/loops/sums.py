@@ -33,9 +33,6 @@ from .forms import (
 )
 from .moves import along_axis, as_node, known, placed, position, positions_along, reshaped
 
-__all__ = ["product", "reduced"]
-
-
 NO = np._NoValue
 
 

@@ -11,8 +11,6 @@ from ..support.costs import CACHE_ELEMENTS, THREAD_BLOCKS
 from .forms import Node, Reduce
 from .fuse import Nest, Part, Plan
 
-__all__ = ["floats", "in_blocks", "rows_of_block", "run", "thread"]
-
 
 def in_blocks(plan: Plan) -> Plan:
     """Let every large nest of a plan be a part of its own, in blocks."""

@@ -6,8 +6,6 @@ import re
 
 from .checks import whole_number
 
-__all__ = ["format_bytes", "parse_bytes"]
-
 DECIMAL = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15}
 BINARY = {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "PIB": 2**50}
 SIZES = DECIMAL | BINARY

@@ -15,8 +15,6 @@ from .callers import trimmed
 from .forks import held_across_forks, lock_of
 from .hints import Rest, Result
 
-__all__ = ["Cached"]
-
 FINDING = held_across_forks()
 
 

@@ -15,11 +15,6 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-__all__ = [
-    "BETWEEN", "WAYS_OUT", "asking", "asks_exactly", "asserting", "compiled", "explain", "handles", "innermost", "line", "of_numpy",
-    "operation", "outwards", "owner", "place", "searches", "storing", "trim", "trimmed", "unwatched", "users", "warn", "within",
-]  # fmt: skip
-
 PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 OURS = tuple(os.path.join(PACKAGES, package, "") for package in ("dualad", "checkpoint"))
 PYTHON = os.path.join(os.path.dirname(os.__file__), "")

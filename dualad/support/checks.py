@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from operator import index
 
-__all__ = ["flag", "flags", "whole_number"]
-
 
 def whole_number(value: object, *, where: str, argument: str, least: int, hint: str) -> int:
     """Return `value` as a plain int of at least `least`, or raise an error that begins with `where` and `argument` and ends with `hint`.

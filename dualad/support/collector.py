@@ -7,8 +7,6 @@ import gc
 from .costs import PROGRAM_OPERATIONS
 from .forks import held_across_forks
 
-__all__ = ["collecting_seldom"]
-
 CHANGING = held_across_forks()
 
 

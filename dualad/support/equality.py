@@ -8,8 +8,6 @@ import numpy as np
 
 from .costs import CACHE_ELEMENTS
 
-__all__ = ["nearly_same", "same_arrays", "same_bits"]
-
 
 def same_bits(a, b):
     """Return whether two leaves hold the same bits."""

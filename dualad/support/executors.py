@@ -10,8 +10,6 @@ from concurrent.futures import BrokenExecutor, CancelledError, ProcessPoolExecut
 from typing import Any
 from weakref import WeakKeyDictionary
 
-__all__ = ["Crew", "Unpicklable", "check_executor"]
-
 HERE = threading.local()  # its attribute `waiting`: the threads that wait for the task that runs in this one
 USED_BY: WeakKeyDictionary = WeakKeyDictionary()  # executor -> the process that used it first
 

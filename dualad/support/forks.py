@@ -14,8 +14,6 @@ from functools import cached_property as standard
 from threading import RLock
 from typing import Any
 
-__all__ = ["cached_property", "compiler", "held_across_forks", "in_child", "lock_of"]
-
 HELD: list[Any] = []  # across a fork
 TAKEN: list[Any] = []  # those of them that the process that forks has taken
 generation = 0  # of forks

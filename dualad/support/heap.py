@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ctypes
 
-__all__ = ["keep_heap"]
-
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 LARGEST_KEPT = 32 << 20  # the most that glibc takes for M_MMAP_THRESHOLD
 NEVER = (1 << 31) - 1  # mallopt takes an int: the heap's end is given back where more than 2 GiB of it are free

@@ -14,11 +14,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "Argnums", "Array", "Aux", "Chunk", "Decorator", "Element", "Flags", "ForwardFlags", "ForwardOptions", "HessianFlags", "HessianOptions",
-    "Jacobian", "JacobianOptions", "JitOptions", "Number", "Rest", "Result", "StreamOptions", "ValueAndJacobian", "X", "typed_as",
-]  # fmt: skip
-
 Rest = ParamSpec("Rest")  # further arguments of f, which are passed through
 X = TypeVar("X", bound=Any)  # the argument that is differentiated: an array, a number or a pytree
 Result = TypeVar("Result", bound=Any)

@@ -8,8 +8,6 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["lazily"]
-
 
 class LazyPackage(ModuleType):
     """A package that imports its rooms when one of their public names is asked for; errors say in which module a name is instead.

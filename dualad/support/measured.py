@@ -7,8 +7,6 @@ from threading import get_ident
 
 from .forks import in_child, lock_of
 
-__all__ = ["measured"]
-
 
 class Tracing:
     """One measurement at a time: the thread that has begun to trace for it."""

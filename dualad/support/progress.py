@@ -6,8 +6,6 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-__all__ = ["Bar", "written"]
-
 
 class Bar:
     """A bar of tqdm around one phase of a computation, with `label` in front, counting `unit`; nothing at all if it is not shown."""

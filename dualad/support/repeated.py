@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["REPEATED", "repeated"]
-
 REPEATED: list[None] = []  # one element for each block that is entered, in any thread
 
 

@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["INVALID", "address_of", "beneath", "call_loop", "enter", "named", "symbol_of", "watched"]
-
 #: the flag of an invalid operation in C's ``fenv.h``, which LAPACK's loops raise where a matrix is singular
 INVALID = 1
 PROCESSORS = ("x86_64", "AMD64", "aarch64", "arm64")  # where it is that

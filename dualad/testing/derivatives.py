@@ -14,9 +14,6 @@ from ..rules.indexing import cast
 from ..support.callers import trimmed
 from ..verbs.derivative import jvp
 
-__all__ = ["check_derivatives", "differences"]
-
-
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 
