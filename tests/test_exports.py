@@ -78,18 +78,8 @@ def test_errors_say_where_a_name_is(package):
 FEW = 80
 #: what no eager derivative needs, and nobody pays for who only imports
 HEAVY = {
-    "scipy",
-    "numba",
-    "llvmlite",
-    "concurrent.futures",
-    "hashlib",
-    "json",
-    "pathlib",
-    "logging",
-    "sysconfig",
-    "numpy.typing",
-    "inspect",
-}
+    "scipy", "numba", "llvmlite", "concurrent.futures", "hashlib", "json", "pathlib", "logging", "sysconfig", "numpy.typing", "inspect",
+}  # fmt: skip
 ROOMS_AT_IMPORT = {
     "dualad": {"core", "dask", "forward", "rules", "support", "verbs"},  # of dask/: whether a value is such an array
     "checkpoint": {"reverse"},

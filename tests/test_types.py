@@ -54,24 +54,13 @@ def test_every_public_function_is_annotated(function):
     assert not [p.name for p in signature.parameters.values() if p.annotation is inspect.Parameter.empty]
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        checkpoint.grad,
-        checkpoint.value_and_grad,
-        checkpoint.jacobian,
-        checkpoint.chain,
-        dualad.jvp,
-        dualad.derivative,
-        dualad.value_and_derivative,
-        dualad.gradient,
-        dualad.value_and_gradient,
-        dualad.jacobian,
-        dualad.value_and_jacobian,
-        dualad.hessian,
-        dualad.jacobian_columns,
-    ],
-)
+OVERLOADED = {
+    dualad: "jvp derivative value_and_derivative gradient value_and_gradient jacobian value_and_jacobian hessian jacobian_columns",
+    checkpoint: "grad value_and_grad jacobian chain",
+}
+
+
+@pytest.mark.parametrize("function", [getattr(package, name) for package, names in OVERLOADED.items() for name in names.split()])
 def test_overloads_have_the_parameters_of_the_function(function):
     taken = set(inspect.signature(function).parameters)
     for overload in get_overloads(function):
@@ -85,15 +74,9 @@ def test_overloads_have_the_parameters_of_the_function(function):
         assert given == taken
 
 
-@pytest.mark.parametrize(
-    ("verb", "other"),
-    [
-        (checkpoint.hessian, dualad.hessian),
-        (checkpoint.jacobian_rows, dualad.jacobian_columns),
-        (checkpoint.jacobian_columns, dualad.jacobian_columns),
-    ],
-)
-def test_verbs_with_the_types_of_others_have_their_parameters(verb, other):
+@pytest.mark.parametrize("name", ["hessian", "jacobian_rows", "jacobian_columns"])
+def test_verbs_with_the_types_of_others_have_their_parameters(name):
+    verb, other = getattr(checkpoint, name), getattr(dualad, name.replace("rows", "columns"))
     assert list(inspect.signature(verb).parameters.values()) == list(inspect.signature(other).parameters.values())
     assert get_overloads(other) and not get_overloads(verb)
 

@@ -11,22 +11,8 @@ from dualad.codegen.arithmetic import multiply_add, product_of, sum_of
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 5e-324, -1e-310, 1e308, -1e308, 1.0 + 2.0**-52, 1.0 - 2.0**-53, 2.0**-537, 3e-162]
 SINGLE = [
-    0.0,
-    -0.0,
-    1.0,
-    np.inf,
-    -np.inf,
-    np.nan,
-    1e-45,
-    -1e-40,
-    3e38,
-    -3e38,
-    1.0 + 2.0**-23,
-    1.0 - 2.0**-24,
-    2.0**-75,
-    -(2.0**-80),
-    2.0**60,
-]
+    0.0, -0.0, 1.0, np.inf, -np.inf, np.nan, 1e-45, -1e-40, 3e38, -3e38, 1.0 + 2.0**-23, 1.0 - 2.0**-24, 2.0**-75, -(2.0**-80), 2.0**60,
+]  # fmt: skip
 
 
 def test_products_are_not_rounded_before_they_are_added():

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from comparing import close, leaves, same
 from other_processes import output_of
 
 pytest.importorskip("llvmlite")
@@ -30,17 +31,17 @@ def compiler(monkeypatch):
     monkeypatch.setattr(inner_loops, "CHECKED", {})
 
 
-def leaves(result):
-    return [np.asarray(x) for x in result] if isinstance(result, tuple) else [np.asarray(result)]
+@pytest.fixture
+def special():
+    return pytest.importorskip("scipy.special", reason="SciPy (the extra `scipy`) is not installed")
 
 
 def check(f, *args, called=False):
     """Compare a compiled function with the function itself, bit for bit; it calls nothing through Python, unless it is said."""
     compiled = jit(f)
     with np.errstate(all="ignore"):
-        pairs = zip(leaves(compiled(*args)), leaves(f(*args)), strict=True)
-    for found, expected in pairs:
-        assert (found.dtype, found.shape, found.tobytes()) == (expected.dtype, expected.shape, expected.tobytes())
+        for found, expected in zip(map(np.asarray, leaves(compiled(*args))), map(np.asarray, leaves(f(*args))), strict=True):
+            assert (found.dtype, found.shape, found.tobytes()) == (expected.dtype, expected.shape, expected.tobytes())
     assert ("called" in compiled.explain(*args)) == called, compiled.explain(*args)
     return compiled
 
@@ -85,16 +86,14 @@ SPECIAL = {
 
 
 @pytest.mark.parametrize("name", SPECIAL)
-def test_special_functions(name):
-    special = pytest.importorskip("scipy.special", reason="SciPy (the extra `scipy`) is not installed")
+def test_special_functions(name, special):
     fn = getattr(special, name)
     check(fn, *SPECIAL[name])
     check(lambda *args: fn(*args[:-1], args[-1] * 1.5), *SPECIAL[name])
 
 
 @pytest.mark.parametrize("part", [0, *(pytest.param(k, marks=pytest.mark.long) for k in range(1, 4))])
-def test_every_special_function_with_a_row_is_called_without_python(part):
-    special = pytest.importorskip("scipy.special", reason="SciPy (the extra `scipy`) is not installed")
+def test_every_special_function_with_a_row_is_called_without_python(part, special):
     special.erf(0.0)
     jit(special.erf)(0.5)
     found = []
@@ -161,10 +160,12 @@ def test_arrays_of_any_layout_and_none():
 # --- derivatives --------------------------------------------------------------------------------------------------------------------
 
 
-def close(found, expected):
-    for a, b in zip(leaves(found), leaves(expected), strict=True):
-        assert a.dtype == b.dtype
-        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
+def compiles(f, *args):
+    """Compare a compiled function with the function itself, nearly; it calls nothing through Python."""
+    compiled = jit(f)
+    close(compiled(*args), f(*args), 1e-11, 1e-12)
+    assert "called" not in compiled.explain(*args), compiled.explain(*args)
+    return compiled
 
 
 def energy(x):
@@ -173,42 +174,33 @@ def energy(x):
 
 def test_derivatives():
     x, t = X[0, 0], X[0, 1]
-    close(jit(grad(energy))(x), grad(energy)(x))
-    close(jit(lambda x, t: jvp(energy, (x,), (t,))[1])(x, t), jvp(energy, (x,), (t,))[1])
-    close(jit(lambda x, t: hvp(energy, x, t))(x, t), hvp(energy, x, t))
+    for f, *args in ((grad(energy), x), (lambda x, t: jvp(energy, (x,), (t,))[1], x, t), (lambda x, t: hvp(energy, x, t), x, t)):
+        compiles(f, *args)
     step = 1e-6
     differences = [(energy(x + step * e) - energy(x - step * e)) / (2 * step) for e in np.eye(6)]
     np.testing.assert_allclose(jit(grad(energy))(x), differences, rtol=1e-6)
 
 
-def test_derivatives_of_special_functions():
-    special = pytest.importorskip("scipy.special", reason="SciPy (the extra `scipy`) is not installed")
+def test_derivatives_of_special_functions(special):
 
     def f(x):
         return np.sum(special.erf(x) * special.jv(1, x) + special.gammaln(x * x + 1.0) * special.sici(x)[0])
 
-    compiled = jit(grad(f))
-    close(compiled(X), grad(f)(X))
-    assert "called" not in compiled.explain(X)
-    numbers = jit(grad(lambda x: special.erf(x) * special.kn(2, x + 2.0)))
-    close(numbers(0.4), grad(lambda x: special.erf(x) * special.kn(2, x + 2.0))(0.4))
+    compiles(grad(f), X)
+    compiles(grad(lambda x: special.erf(x) * special.kn(2, x + 2.0)), 0.4)
 
 
 @pytest.mark.parametrize("name", ["expit", "ellipe", "wrightomega", "gammainc", "betainc", "beta", "rel_entr"])
-def test_derivatives_that_are_functions_of_our_own(name):
-    special = pytest.importorskip("scipy.special", reason="SciPy (the extra `scipy`) is not installed")
+def test_derivatives_that_are_functions_of_our_own(name, special):
     fn = getattr(special, name)
 
     def f(x):
         return np.sum(fn(*[2.0] * (fn.nin - 1), x) ** 2)
 
-    gradient, x = jit(grad(f)), np.tanh(np.abs(X)) * 0.9
-    close(gradient(x), grad(f)(x))
-    assert "called" not in gradient.explain(x)
+    compiles(grad(f), np.tanh(np.abs(X)) * 0.9)
 
 
-def test_functions_without_a_derivative_have_values():
-    special = pytest.importorskip("scipy.special", reason="SciPy (the extra `scipy`) is not installed")
+def test_functions_without_a_derivative_have_values(special):
     x = np.array([0.3, 0.7])
     compiled = check(lambda x: special.smirnovi(3, x), x)
     for derivative in (
@@ -220,16 +212,15 @@ def test_functions_without_a_derivative_have_values():
             derivative(x)
     step = lambda k, x: 0.5 * x + special.elliprc(1.0, x)  # its slope is of such functions
     loss = lambda step: lambda x: np.sum(chain(step, x, steps=4))
-    close(grad(loss(jit(step)))(x), grad(loss(step))(x))
+    close(grad(loss(jit(step)))(x), grad(loss(step))(x), 1e-11, 1e-12)
 
 
 def test_the_determinant_of_a_singular_matrix_has_a_gradient():
     a = GENERAL.copy()
     a[1] = a[0]
-    gradient = jit(grad(np.linalg.det))
-    close(gradient(GENERAL), np.linalg.det(GENERAL) * np.linalg.inv(GENERAL).T)
-    assert "called" not in gradient.explain(a)
-    close(gradient(a), grad(np.linalg.det)(a))
+    gradient = compiles(grad(np.linalg.det), GENERAL)
+    close(gradient(GENERAL), np.linalg.det(GENERAL) * np.linalg.inv(GENERAL).T, 1e-11, 1e-12)
+    close(gradient(a), grad(np.linalg.det)(a), 1e-11, 1e-12)
     assert np.max(np.abs(gradient(a))) > 1.0
 
 
@@ -238,13 +229,11 @@ def test_derivatives_of_linear_algebra(name):
     fn, calls = LAPACK[name]
 
     def loss(*args):
-        return sum(np.sum(np.abs(x) ** 2 * np.cos(np.arange(x.size)).reshape(x.shape)) for x in leaves_of(fn(*args)))
+        return sum(np.sum(np.abs(x) ** 2 * np.cos(np.arange(x.size)).reshape(x.shape)) for x in leaves(fn(*args)))
 
     tangent = lambda *args: jvp(lambda a: loss(a, *args[1:]), args[:1], (np.cos(args[0]),))[1]
     for derivative, args in ((grad(loss), calls[0]), (tangent, calls[0 if name.startswith("eigh") else 1])):
-        compiled = jit(derivative)
-        close(compiled(*args), derivative(*args))
-        assert "called" not in compiled.explain(*args)
+        compiles(derivative, *args)
 
 
 @pytest.mark.parametrize("hermitian", [False, True])
@@ -252,14 +241,8 @@ def test_the_pseudo_inverse_is_made_of_the_factors_that_numpy_takes(hermitian):
     deficient = WIDE[0, :4].T @ WIDE[0, :4]
     pseudo = lambda a: np.linalg.pinv(a, 1e-10, hermitian)
     for a in (deficient - 3.0 * np.outer(WIDE[0, 4], WIDE[0, 4]), HERMITIAN, POSITIVE[:1, :1] if hermitian else WIDE):
-        compiled, gradient = jit(pseudo), jit(grad(loss := lambda a: np.sum(np.abs(pseudo(a)) ** 3)))
-        close(compiled(a), pseudo(a))
-        close(gradient(a), grad(loss)(a))
-        assert "called" not in compiled.explain(a) + gradient.explain(a)
-
-
-def leaves_of(result):
-    return result if isinstance(result, tuple) else (result,)
+        compiles(pseudo, a)
+        compiles(grad(lambda a: np.sum(np.abs(pseudo(a)) ** 3)), a)
 
 
 # --- chains -------------------------------------------------------------------------------------------------------------------------
@@ -270,41 +253,29 @@ def spectral(k, v, rate):
 
 
 def in_blocks(step, state, *params):
-    """Compare a chain of a compiled step with one of the step, and its gradients; return what was said of the former."""
+    """Compare a chain of a compiled step with one of the step, and its gradients: it is made in blocks."""
     stats = Stats()
 
     def loss(step, **options):
         return lambda *args: np.sum(np.abs(chain(step, *args, steps=12, **options)) ** 2)
 
-    compiled = jit(step)
-    values = [np.asarray(chain(one, state, *params, steps=12)) for one in (compiled, step)]
-    assert values[0].dtype == values[1].dtype
-    np.testing.assert_allclose(*values, rtol=1e-13)
-    argnums = tuple(range(1 + len(params)))
+    compiled, argnums = jit(step), tuple(range(1 + len(params)))
+    close(*(np.asarray(chain(one, state, *params, steps=12)) for one in (compiled, step)), 1e-13)
     found = grad(loss(compiled, stats=stats), argnums=argnums)(state, *params)
-    close(found, grad(loss(step), argnums=argnums)(state, *params))
-    return stats
-
-
-def test_steps_with_transforms_are_made_in_blocks():
-    stats = in_blocks(spectral, np.fft.rfft(X[0, 0]), 0.3)
+    close(found, grad(loss(step), argnums=argnums)(state, *params), 1e-11, 1e-12)
     assert "compiled steps" in stats.reason, stats.reason
 
 
-def test_steps_with_special_functions_are_made_in_blocks():
-    special = pytest.importorskip("scipy.special", reason="SciPy (the extra `scipy`) is not installed")
-    stats = in_blocks(lambda k, x, c: x + 0.1 * special.erf(c * x) - 0.01 * special.jv(1, x), X[0], 0.7)
-    assert "compiled steps" in stats.reason, stats.reason
-    stats = in_blocks(lambda k, x, c: x + 0.1 * special.erf(c * x), 0.3, 0.7)
-    assert "compiled steps" in stats.reason, stats.reason
-
-
-def test_steps_with_linear_algebra_are_made_in_blocks():
+def test_steps_are_made_in_blocks():
+    in_blocks(spectral, np.fft.rfft(X[0, 0]), 0.3)
     a = GENERAL + 9 * np.eye(8)
-    stats = in_blocks(
-        lambda k, x, c: np.linalg.solve(a + c * np.outer(x, x), x) + np.linalg.eigvalsh(POSITIVE + np.diag(x))[::-1], a[0], 0.1
-    )
-    assert "compiled steps" in stats.reason, stats.reason
+    solved = lambda x, c: np.linalg.solve(a + c * np.outer(x, x), x)
+    in_blocks(lambda k, x, c: solved(x, c) + np.linalg.eigvalsh(POSITIVE + np.diag(x))[::-1], a[0], 0.1)
+
+
+def test_steps_with_special_functions_are_made_in_blocks(special):
+    in_blocks(lambda k, x, c: x + 0.1 * special.erf(c * x) - 0.01 * special.jv(1, x), X[0], 0.7)
+    in_blocks(lambda k, x, c: x + 0.1 * special.erf(c * x), 0.3, 0.7)
 
 
 def test_a_traced_chain_is_one_loop():
@@ -349,7 +320,7 @@ def test_an_error_in_the_middle_of_a_chain_is_that_of_the_step():
             run(np.ones(7))
         assert "test_inner_loops.py, line" in found.value.__notes__[0]
     stats = Stats()
-    close(chain(jit(step), np.ones(7), steps=7, stats=stats), 0.5**7 * np.ones(7))
+    close(chain(jit(step), np.ones(7), steps=7, stats=stats), 0.5**7 * np.ones(7), 1e-11)
     assert "one by one" not in stats.reason
 
 
@@ -478,8 +449,7 @@ def test_large_arrays_to_work_in_are_one_where_they_are_not_read_at_the_same_tim
 
     x = random.normal(size=(64, 64))
     compiled = jit(filtered)
-    for a, b in zip(leaves(compiled(x)), leaves(filtered(x)), strict=True):
-        np.testing.assert_array_equal(a, b)
+    same(compiled(x), filtered(x))
     native = next(iter(compiled.entries.values())).compiled.executable
     work = [name for name in native.emitted.names.values() if name[0] == "w"]
     assert len(set(work)) <= 4 and len(work) > 15

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from comparing import close
 from interpreted import recorded as traced
 from test_symbol import FUNCTIONS, X
 
@@ -102,8 +103,7 @@ def test_assignments_elsewhere_and_before_are_not_read():
 
     program = traced(f, np.arange(12.0).reshape(4, 3))
     short = dead(forwarded(program, adjoint=True))
-    for got, expected in zip(short.run(np.arange(12.0).reshape(4, 3)), f(np.arange(12.0).reshape(4, 3)), strict=True):
-        np.testing.assert_array_equal(got, expected)
+    close(short.run(np.arange(12.0).reshape(4, 3)), f(np.arange(12.0).reshape(4, 3)), rtol=0.0)
     first = {operation.args[0] for operation in short.operations if operation.fn is getitem}
     assert fns(program).count(updated) == 4 and fns(short).count(updated) == 3
     assert short.inputs[0] in first and np.zeros in fns(short)
@@ -154,8 +154,7 @@ def test_adjoints_of_quotients_stay_within_range_as_they_do_uncompiled():
         pull = pullback(traced(f, x, y), [x, y], [True, True], [g])
         del pull.outputs[2:]
         with np.errstate(all="ignore"):
-            for got, expected in zip(optimised(pull, exact=False, adjoint=True).run(x, y, g), pull.run(x, y, g), strict=True):
-                np.testing.assert_allclose(got, expected, rtol=1e-15)
+            close(optimised(pull, exact=False, adjoint=True).run(x, y, g), pull.run(x, y, g), rtol=1e-15)
 
 
 def test_what_is_cleared_and_put_back_stays_as_it_is():
@@ -178,8 +177,7 @@ def test_what_is_cleared_and_put_back_stays_as_it_is():
         del pull.outputs[2:]
         short = optimised(pull, exact=False)
         assert fns(short).count(updated) == left < fns(pull).count(updated)
-        for got, expected in zip(short.run(x, v[0, :2], g), pull.run(x, v[0, :2], g), strict=True):
-            np.testing.assert_array_equal(got, expected)
+        close(short.run(x, v[0, :2], g), pull.run(x, v[0, :2], g), rtol=0.0)
     other = traced(lambda x, v: updated(x, 0.0, slice(1, 3)) + scatter(v, slice(0, 2), x), X[0], X[0, :2])
     assert fns(restored(other)) == fns(other)
 
@@ -190,8 +188,7 @@ def test_slices_of_joined_arrays_are_slices_of_their_parts():
         return y[1 : 1 + len(x)], y[len(x) + 2 : -1], y[:3], y[:1] + y[-1:]
 
     program = dead(forwarded(traced(f, X)))
-    for got, expected in zip(program.run(X), f(X), strict=True):
-        np.testing.assert_array_equal(got, expected)
+    close(program.run(X), f(X), rtol=0.0)
     (sine,) = (operation for operation in program.operations if operation.fn is np.sin)
     assert sine.outputs[0] is program.outputs[0]
     assert fns(dead(forwarded(traced(lambda x: np.concatenate([x, np.exp(x)])[len(x) :], X)))) == [np.exp]

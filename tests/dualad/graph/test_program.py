@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from comparing import close
 from interpreted import recorded
 from program_examples import EXAMPLES
 
@@ -18,8 +19,7 @@ WAYS = {"run": lambda p: p.run, "optimised": lambda p: optimised(p).run, "source
 def test_examples_compute_what_numpy_does(name, way):
     f, inputs = EXAMPLES[name]
     expected = f(*inputs)
-    for got, true in zip(WAYS[way](recorded(f, *inputs))(*inputs), expected if isinstance(expected, tuple) else [expected], strict=True):
-        np.testing.assert_array_equal(got, true)
+    close(WAYS[way](recorded(f, *inputs))(*inputs), expected if isinstance(expected, tuple) else [expected], rtol=0.0)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -58,23 +58,8 @@ def test_values_are_found_and_replaced_wherever_they_stand():
 
 
 def test_keys_tell_arguments_apart_bit_by_bit():
-    different = [
-        0.0,
-        -0.0,
-        0,
-        False,
-        np.float64(0.0),
-        np.float32(0.0),
-        None,
-        ...,
-        (0,),
-        [0],
-        slice(0),
-        "0",
-        0j,
-        complex(0.0, -0.0),
-        {"a": 0},
-    ]
+    zeros = [0.0, -0.0, 0, False, np.float64(0.0), np.float32(0.0), 0j, complex(0.0, -0.0)]
+    different = [*zeros, None, ..., (0,), [0], slice(0), "0", {"a": 0}]
     assert len({key_of(argument) for argument in different}) == len(different)
     assert key_of(float("nan")) == key_of(float("nan"))
     assert key_of({"a": 1, "b": slice(2)}) == key_of({"b": slice(2), "a": 1})

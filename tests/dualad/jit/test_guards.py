@@ -9,6 +9,7 @@ from itertools import permutations
 import numpy as np
 import optree
 import pytest
+from comparing import same
 from in_groups import for_each
 
 from dualad import gradient, jit, jvp
@@ -55,13 +56,6 @@ GUARDED = {
 LONG = {"ordered dict": OrderedDict(b=1.0, a=X), "unaligned": UNALIGNED, "subclass": np.memmap, "np.bool_": np.bool_(True)}
 
 
-def assert_same(got, expected):
-    assert optree.tree_structure(got) == optree.tree_structure(expected)
-    for a, b in zip(optree.tree_leaves(got), optree.tree_leaves(expected), strict=True):
-        np.testing.assert_array_equal(a, b)
-        assert type(a) is type(b) and getattr(a, "dtype", None) == getattr(b, "dtype", None)
-
-
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
 @for_each("name", GUARDED)
 def test_second_calls_are_short_and_others_are_not_taken_for_them(name, backend):
@@ -69,10 +63,10 @@ def test_second_calls_are_short_and_others_are_not_taken_for_them(name, backend)
     f = jit(lambda x: double(x), backend=backend, verify=False)
     f(given)
     (guard,) = f.guards
-    assert_same(guard((given,), {}), double(given))
+    same(guard((given,), {}), double(given))
     assert guard((other,), {}) is MISS and guard((given, 1.0), {}) is MISS and guard((), {}) is MISS and guard((given,), {"n": 1}) is MISS
     for x in (other, given, other, given):
-        assert_same(f(x), double(x))
+        same(f(x), double(x))
     assert len(f.guards) == 2 and len(f.entries) == 2
 
 
@@ -219,7 +213,7 @@ def test_the_order_of_keys_of_an_argument_is_the_callers(kind, backend):
     for d in (a, b, a, b, {"v": X, "u": X}):
         got, expected, tree = compiled(IN_ORDER[kind](d)), f(d), slope(IN_ORDER[kind](d))
         assert list(got) == list(expected)
-        assert_same(got, expected)
+        same(got, expected)
         (first, second), shares = d.values(), optree.tree_leaves(tree)
         shares = dict(zip(sorted(d), shares[-2:], strict=True))
         np.testing.assert_allclose([shares[name][1] for name in d], [2.0 / (second[1] + 1), -2.0 * first[1] / (second[1] + 1) ** 2])
