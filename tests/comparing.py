@@ -16,6 +16,8 @@ def leaves(tree):
 def bits(x):
     """Return what tells a number or an array apart: of NaN there is one."""
     x = np.asarray(x)
+    if x.dtype.char in "gG":  # some of whose bytes are of no number
+        return x.dtype, x.shape, str(x.tolist())
     return x.dtype, x.shape, (np.where(np.isnan(x), np.array(np.nan, x.dtype), x) if x.dtype.kind in "fc" else x).tobytes()
 
 

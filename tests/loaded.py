@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+from inspect import isfunction
 from pathlib import Path
 
 import pytest
+
+import checkpoint
+import dualad
+import dualad.testing.derivatives
 
 ROOT = Path(__file__).parents[1]
 
@@ -23,3 +28,10 @@ def example(name, *packages):
     for package in packages:
         pytest.importorskip(package)
     return load(f"examples/{name}.py")
+
+
+def public_functions():
+    """Return the public functions of both packages by their names."""
+    packages = dualad, checkpoint, dualad.rules, dualad.testing, checkpoint.sweep
+    named = {f"{package.__name__}.{name}": getattr(package, name) for package in packages for name in package.__all__}
+    return {name: thing for name, thing in named.items() if isfunction(thing)}

@@ -10,6 +10,8 @@ import inspect
 import pkgutil
 import re
 
+from loaded import public_functions
+
 import checkpoint
 import dualad
 import dualad.testing.derivatives
@@ -31,12 +33,7 @@ def test_examples_run():
 
 
 NEVER_RAISE = {"primal", "stop_gradient", "keep_heap"}
-FUNCTIONS = {
-    f"{package.__name__}.{name}": getattr(package, name)
-    for package in (dualad, checkpoint, dualad.rules, dualad.testing, checkpoint.sweep)
-    for name in package.__all__
-    if inspect.isfunction(getattr(package, name))
-}
+FUNCTIONS = public_functions()
 CLASSES = {name: getattr(checkpoint, name) for name in checkpoint.__all__ if inspect.isclass(getattr(checkpoint, name))} | {
     "Dual": dualad.Dual
 }

@@ -7,13 +7,12 @@ import importlib
 import inspect
 import pkgutil
 import re
-import subprocess
-import sys
 import tomllib
 import types
 from pathlib import Path
 
 import pytest
+from other_processes import output_of
 
 import checkpoint
 import dualad
@@ -88,7 +87,7 @@ ROOMS_AT_IMPORT = {
 
 def test_an_import_brings_few_modules():
     code = "import numpy, optree, sys; before = set(sys.modules); import checkpoint; print(*sorted(set(sys.modules) - before))"
-    brought = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()
+    brought = output_of(code).split()
     assert len(brought) <= FEW, brought
     assert not HEAVY & set(brought)
     for package, rooms in ROOMS_AT_IMPORT.items():
@@ -97,7 +96,7 @@ def test_an_import_brings_few_modules():
 
 def test_a_room_does_not_hide_what_it_is_named_after():
     code = "import checkpoint.loops.chain, dualad.verbs.hessian; print(checkpoint.chain, checkpoint.draw, dualad.hessian)"
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    printed = output_of(code)
     assert [word.split()[0] for word in printed.split("<function ")[1:]] == ["chain", "draw", "hessian"]
 
 

@@ -9,19 +9,18 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import get_overloads
 
 import numpy as np
 import pytest
 import typed_program
 from in_groups import for_each
+from loaded import ROOT, public_functions
 
 import checkpoint
 import dualad
 import dualad.testing.derivatives
 
-ROOT = Path(__file__).parents[1]
 PROGRAM = ROOT / "tests" / "typed_program.py"
 #: as for an installed package: nothing is said about it; packages that it may use are not read
 MYPY = """\
@@ -35,19 +34,7 @@ follow_imports = skip
 """
 
 
-def public():
-    """Yield every public function with its name."""
-    for package in (dualad, checkpoint, dualad.rules, dualad.testing, checkpoint.sweep):
-        for name in package.__all__:
-            thing = getattr(package, name)
-            if inspect.isfunction(thing) and not isinstance(thing, ModuleType):
-                yield f"{package.__name__}.{name}", thing
-
-
-FUNCTIONS = dict(public())
-
-
-@for_each("function", FUNCTIONS.values(), lambda function: function.__qualname__, size=100)
+@for_each("function", public_functions().values(), lambda function: function.__qualname__, size=100)
 def test_every_public_function_is_annotated(function):
     signature = inspect.signature(function)
     assert signature.return_annotation is not inspect.Signature.empty

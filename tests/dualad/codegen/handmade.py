@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from comparing import close
 
 from dualad.codegen import native
+from dualad.codegen.emit import text_of
+from dualad.ir.cut import cut
 from dualad.ir.nodes import ArrayType, For, Function, Load, Module, Store, Var, number
 from dualad.ir.values import Value, call, unwrapped
 from dualad.ir.verify import verify
@@ -37,6 +40,13 @@ def loop_of(name, count, result, *kinds):
     return (y, *xs), For(I, number(0), number(count), (Store(y, (I,), unwrapped(value)),))
 
 
+def applied(name, *arguments, result=float):
+    """Return the results of a function for arrays of arguments, compiled."""
+    outs = np.empty(len(arguments[0]), result)
+    compiled(*loop_of(name, len(outs), *(array.dtype.name for array in (outs, *arguments))))(outs, *arguments)
+    return outs
+
+
 def python_of(text):
     """Return what a text defines when Python runs it."""
     space = {"np": np, "math": math}
@@ -49,3 +59,20 @@ def filled(kind, rng):
     shape, dtype = (kind.shape, kind.dtype) if isinstance(kind, ArrayType) else ((), kind)
     array = np.array(rng.integers(0, 2, shape) if np.dtype(dtype).kind in "bi" else rng.uniform(0.2, 1.5, shape), dtype)
     return array if isinstance(kind, ArrayType) else array.item()
+
+
+def left_by(module, name):
+    """Return what a function leaves in random arguments where Python runs it."""
+    rng = np.random.default_rng(1)
+    given = [filled(parameter.type, rng) for parameter in module.function(name).parameters]
+    with np.errstate(all="ignore"):
+        python_of(text_of(module))[name](*given)
+    return given
+
+
+def cut_up(module, name, longest):
+    """Return a module in pieces, which leave the same in its arguments, bit for bit, and how many more functions they are."""
+    pieces = cut(module, longest)
+    verify(pieces)
+    close(left_by(pieces, name), left_by(module, name), rtol=0.0)
+    return pieces, len(pieces.parts) - len(module.parts)

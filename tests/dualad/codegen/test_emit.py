@@ -19,10 +19,7 @@ from dualad import jit, jvp
 from dualad.codegen import fragments
 from dualad.codegen.emit import HEADER, emit
 from dualad.codegen.fragments import STEPS
-from dualad.codegen.machine import (
-    FUSES,
-    assembly,
-)
+from dualad.codegen.machine import FUSES, assembly
 from dualad.codegen.native import Native
 from dualad.graph.nested import Scan
 from dualad.graph.passes import optimised
@@ -313,14 +310,8 @@ def test_loops_around_take_several_steps_at_once_where_little_is_computed():
 def test_products_go_along_memory():
     """Products with transposes, as adjoints of layers have them, too: an innermost loop across rows is three times as dear."""
     a, b, v = np.random.default_rng(6).standard_normal((3, 40, 40))
-    for f in (
-        lambda a, b: a @ b,
-        lambda a, b: a @ b.T,
-        lambda a, b: np.sin(a) @ b.T,
-        lambda a, b: a.T @ b,
-        lambda a, b: a.T @ b[0],
-        lambda a, b: a @ b[0],
-    ):
+    products = [lambda a, b: a @ b, lambda a, b: a @ b.T, lambda a, b: np.sin(a) @ b.T, lambda a, b: a.T @ b]
+    for f in (*products, lambda a, b: a.T @ b[0], lambda a, b: a @ b[0]):
         source = agrees(f, a, b, rtol=1e-12).source
         assert "[j, " not in source and "[j]" in source
     few = agrees(lambda a, b: a[:, :3] @ b[:, :3].T, a, v, rtol=1e-12)

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from comparing import close, outcome
 
 from checkpoint import chain, grad
 from dualad import adapt, gradient, jit
@@ -69,13 +70,6 @@ def around_a_call(a):
 FUNCTIONS = [inverse_or_not, suppressed, another_error, assigning, chosen, around_a_call, helper]
 
 
-def outcome(f, a):
-    try:
-        return f(a)
-    except (ValueError, IndexError) as error:
-        return type(error).__name__
-
-
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
 @pytest.mark.parametrize("f", FUNCTIONS)
 @pytest.mark.parametrize("order", range(3))
@@ -85,7 +79,10 @@ def test_compiled_functions_handle_errors_as_plain_ones(f, order, backend):
         given = a.copy()
         got, expected = outcome(compiled, given), outcome(f, a.copy())
         np.testing.assert_array_equal(given, a)
-        assert got == expected if isinstance(expected, str) else np.allclose(got, expected, rtol=1e-12)
+        if type(expected) is tuple:
+            assert got[0] is expected[0]
+        else:
+            close(got, expected)
 
 
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])

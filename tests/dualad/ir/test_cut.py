@@ -2,56 +2,33 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from comparing import close
 from emitted_examples import SOURCES
-from handmade import filled, python_of
+from handmade import cut_up
 from interpreted import traced
 from loop_examples import EXAMPLES
 
-from dualad.codegen.emit import emit, text_of
+from dualad.codegen.emit import emit
 from dualad.codegen.fragments import STEPS
 from dualad.ir.cut import cut
 from dualad.ir.nodes import ArrayType, Assign, Do, For, Function, Load, Module, Room, Row, Store, Var, number
 from dualad.ir.values import op
-from dualad.ir.verify import verify
 from dualad.loops.fuse import plan
 
 X, Y = (Var(name, ArrayType("float64", (4,))) for name in "xy")
 I, T = Var("i", "int64"), Var("t", "float64")
 
 
-def both(module, name, longest):
-    """Return what a function leaves in its arguments, whole and in pieces, and the number of pieces."""
-    pieces = cut(module, longest)
-    verify(pieces)
-    outs = []
-    for one in (module, pieces):
-        rng = np.random.default_rng(1)
-        given = [filled(parameter.type, rng) for parameter in one.function(name).parameters]
-        with np.errstate(all="ignore"):
-            python_of(text_of(one))[name](*given)
-        outs.append(given)
-    return *outs, len(pieces.parts) - len(module.parts)
-
-
-def check(module, name, longest):
-    arrays, others, pieces = both(module, name, longest)
-    close(arrays, others, rtol=0.0)
-    return pieces
-
-
 @pytest.mark.parametrize("name", ["lorenz", "forced", "in_slices_vjp", "rows_and_columns", "adjoint_large"])
 def test_programs(name):
     source = emit(plan(SOURCES[name]), STEPS)
-    assert sum(check(source.module, part, 20) for part in source.functions.values()) >= 2
+    assert sum(cut_up(source.module, part, 20)[1] for part in source.functions.values()) >= 2
 
 
 @pytest.mark.parametrize("name", ["marched", "layered"])
 def test_programs_in_straight_code(name):
     source = emit(plan(traced(EXAMPLES[name][0], *EXAMPLES[name][1])), STEPS)
-    assert sum(check(source.module, part, 50) for part in source.functions.values()) >= 10
+    assert sum(cut_up(source.module, part, 50)[1] for part in source.functions.values()) >= 10
 
 
 def test_numbers_rooms_and_views_are_there_in_later_pieces():
@@ -68,7 +45,7 @@ def test_numbers_rooms_and_views_are_there_in_later_pieces():
         Store(Y, (number(1),), op("multiply", T, total)),
     )
     module = Module((Function("part0", (X, Y), body),))
-    assert check(module, "part0", 1) == 9
+    assert cut_up(module, "part0", 1)[1] == 9
     last = cut(module, 1).parts[-1]
     assert [type(statement) for statement in last.body[:2]] == [Room, Room]
     assert sum(isinstance(statement, Do) for statement in last.body) == 9
@@ -85,4 +62,4 @@ def test_numbers_rooms_and_views_are_there_in_later_pieces():
 def test_what_is_short_or_changes_its_parameters_stays_whole(body):
     parameters = (X, Y, T) if isinstance(body[0], Assign) and body[0].targets == (T,) else (X, Y)
     module = Module((Function("part0", parameters, body),))
-    assert check(module, "part0", 100 if len(body) == 3 else 1) == 0
+    assert cut_up(module, "part0", 100 if len(body) == 3 else 1)[1] == 0

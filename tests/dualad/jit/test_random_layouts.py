@@ -78,65 +78,57 @@ def same(got, expected, exact):
     return np.allclose(got, expected, rtol=rtol, atol=rtol * scale, equal_nan=True)
 
 
+def attempt(f, *args):
+    """Return what a call returns, or its error."""
+    try:
+        return f(*args)
+    except Exception as error:
+        return error
+
+
 def compiled_differences(seed, backend):
     """Return what differs between a random program and the compiled one, None where it is refused by name."""
     program, found = Compilable(seed), []
-    compiled = jit(program.of_dict, backend=backend)
-    exact = backend == "numpy"
+    compiled, exact = jit(program.of_dict, backend=backend), backend == "numpy"
     for order in (seed, seed + 1, seed):
-        try:
-            with np.errstate(all="ignore"):
-                expected = program.of_dict(program.given(order))
-        except Exception as error:
-            expected = error
-        tree = program.given(order)
-        try:
-            got = compiled(tree)
-        except TraceError:
+        with np.errstate(all="ignore"):
+            expected = attempt(program.of_dict, program.given(order))
+        got = attempt(compiled, tree := program.given(order))
+        if isinstance(got, TraceError):
             return None
-        except Exception as error:
-            if not isinstance(expected, Exception):
-                found.append(f"{type(error).__name__}: {error}")
-            break
-        if isinstance(expected, Exception):
-            found.append(f"{type(expected).__name__} is not raised: {expected}")
-            break
-        found += [
-            f"result {k}: {a!r} instead of {b!r}" for k, (a, b) in enumerate(zip(got, expected, strict=True)) if not same(a, b, exact)
-        ]
+        if isinstance(got, Exception) or isinstance(expected, Exception):
+            return [] if isinstance(got, Exception) and isinstance(expected, Exception) else [f"{got!r} instead of {expected!r}"]
+        pairs = enumerate(zip(got, expected, strict=True))
+        found += [f"result {k}: {a!r} instead of {b!r}" for k, (a, b) in pairs if not same(a, b, exact)]
         if any(not np.array_equal(a, b) for a, b in zip(tree.values(), program.given(order).values(), strict=True)):
             found.append("an argument was written")
         if found:
-            break
-    if found or isinstance(expected, Exception) or program.integers:
+            return found
+    if program.integers:
         return found
     weights = [np.random.default_rng(k).normal(size=np.shape(v)) for k, v in enumerate(expected)]
 
-    def loss(x, f):
-        return sum(np.sum(w * v) for w, v in zip(weights, f({**program.given(seed), "x": x}), strict=True) if v.dtype.kind == "f")
+    def loss(f):
+        whole = lambda x: zip(weights, f({**program.given(seed), "x": x}), strict=True)
+        return lambda x: sum(np.sum(w * v) for w, v in whole(x) if v.dtype.kind == "f")
 
     x = program.argument()
     with np.errstate(all="ignore"):
-        slope = grad(lambda x: loss(x, program.of_dict))(x)
+        slope = grad(loss(program.of_dict))(x)
         if not np.isfinite(slope).all():
             return found
-        for name, g in (
-            ("grad(jit)", grad(lambda x: loss(x, compiled))),
-            ("jit(grad)", jit(grad(lambda x: loss(x, program.of_dict)), backend=backend)),
-        ):
-            try:
-                if not same(*map(np.asarray, (g(x), slope)), False):
-                    found.append(f"{name}: {g(x)!r} instead of {slope!r}")
-            except TraceError:
+        for name, g in (("grad(jit)", grad(loss(compiled))), ("jit(grad)", jit(grad(loss(program.of_dict)), backend=backend))):
+            got = attempt(g, x)
+            if isinstance(got, TraceError):
                 return None
-            except Exception as error:
-                found.append(f"{name}: {type(error).__name__}: {error}")
+            if isinstance(got, Exception) or not same(np.asarray(got), np.asarray(slope), False):
+                found.append(f"{name}: {got!r} instead of {slope!r}")
     return found
 
 
 def chain_differences(seed, backend):
     """Return what differs between a chain of a random step and that of the compiled one, None where there is none."""
-    program, found = Compilable(seed), []
+    program = Compilable(seed)
     if program.integers or program.raises:
         return None
 
@@ -145,29 +137,22 @@ def chain_differences(seed, backend):
         last = next(v for v in values[::-1] if np.shape(v) == np.shape(x))
         return 0.5 * np.tanh(last) + 0.1 * c * np.cos(k + 1.0)
 
+    def results(step):
+        run = lambda x, c: chain(step, x, c, steps=5)
+        return run(x, c), *map(np.asarray, grad(lambda x, c: np.sum(run(x, c) * program.space(x)["d"]), argnums=(0, 1))(x, c))
+
     x, c = (program.given(seed)[name] for name in "xc")
-    loss = lambda run: lambda x, c: np.sum(run(x, c) * program.space(x)["d"])
-    runs = [(lambda x, c, s=s: chain(s, x, c, steps=5)) for s in (step, jit(step, backend=backend))]
-    try:
-        with np.errstate(all="ignore"):
-            expected, slopes = runs[0](x, c), grad(loss(runs[0]), argnums=(0, 1))(x, c)
-    except Exception:
+    with np.errstate(all="ignore"):
+        expected = attempt(results, step)
+    if isinstance(expected, Exception) or not all(np.isfinite(v).all() for v in expected):
         return None  # a step that cannot be made or differentiated
-    if not all(np.isfinite(v).all() for v in (expected, *slopes)):
+    got = attempt(results, jit(step, backend=backend))
+    if isinstance(got, TraceError):
         return None
-    try:
-        got = runs[1](x, c)
-        if not same(got, expected, False):
-            found.append(f"chain: {got!r} instead of {expected!r}")
-        shares = grad(loss(runs[1]), argnums=(0, 1))(x, c)
-        for share, slope in zip(shares, slopes, strict=True):
-            if not same(*map(np.asarray, (share, slope)), False):
-                found.append(f"gradient: {share!r} instead of {slope!r}")
-    except TraceError:
-        return None
-    except Exception as error:
-        found.append(f"{type(error).__name__}: {error}")
-    return found
+    if isinstance(got, Exception):
+        return [repr(got)]
+    names = zip(["chain", "gradient by x", "gradient by c"], got, expected, strict=True)
+    return [f"{name}: {a!r} instead of {b!r}" for name, a, b in names if not same(a, b, False)]
 
 
 def check(differences, seeds, backend):

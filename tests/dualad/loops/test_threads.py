@@ -13,6 +13,8 @@ from time import monotonic, sleep
 import numpy as np
 import optree
 import pytest
+from comparing import bits as bits_of
+from comparing import close
 from interpreted import traced
 
 pytest.importorskip("llvmlite")
@@ -72,7 +74,7 @@ def small_blocks(monkeypatch, tmp_path):
 
 
 def bits(outs):
-    return [(np.asarray(out).dtype, np.asarray(out).shape, np.asarray(out).tobytes()) for out in outs]
+    return list(map(bits_of, outs))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -155,11 +157,6 @@ def shared(threads):
     return told(threads, "SHARED")
 
 
-def close(found, expected):
-    for a, b in zip(found, expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
-
-
 @pytest.mark.parametrize("name", CHAINS)
 def test_threads_share_the_steps_of_compiled_chains(name):
     step, chained = CHAINS[name]
@@ -172,7 +169,7 @@ def test_threads_share_the_steps_of_compiled_chains(name):
         counts.append(shared(threads) - before)
         assert threads is None or "compiled steps" in stats.reason
     assert bits(found[0]) == bits(found[1]) == bits(found[2])
-    close(found[0], found[3])
+    close(found[0], found[3], 1e-10, 1e-12)
     assert counts[0] == counts[3] == 0 and counts[1] == counts[2] > 2 * stats.steps > 0  # forward and back
 
 
@@ -189,7 +186,7 @@ def test_threads_share_the_turns_of_loops_in_programs(room_of_states, monkeypatc
         counts.append(shared(threads) - before)
         assert "run(" in f.source(U, C)
     assert bits(found[0]) == bits(found[1]) == bits(found[2])
-    close(found[0], [grad(loss)(U, C)])
+    close(found[0], [grad(loss)(U, C)], 1e-10, 1e-12)
     assert counts[0] == 0 and counts[1] == counts[2] >= 2 * 16
 
 
