@@ -79,25 +79,19 @@ def test_thresholds_have_one_home():
     assert not EXCEPTIONS.keys() - found, "strike it from EXCEPTIONS"
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "MOST = 3\nif n > MOST: pass",
-        "MOST: int = 1 << 20\ndef f(n):\n    return n <= MOST",
-        "A, MOST = 1, 5e6\nx = min(n, MOST // n)",
-        "MOST = 0.05\nassert a < MOST * b",
-        "MOST = 16\nkept = [one, *kept[: MOST - 1]]",
-    ],
-)
-def test_a_threshold_is_found(source):
-    assert thresholds(source) == {"MOST"}
+DECIDING = [
+    "MOST = 3\nif n > MOST: pass",
+    "MOST: int = 1 << 20\ndef f(n):\n    return n <= MOST",
+    "A, MOST = 1, 5e6\nx = min(n, MOST // n)",
+    "MOST = 0.05\nassert a < MOST * b",
+    "MOST = 16\nkept = [one, *kept[: MOST - 1]]",
+]
+OTHERS = ["NAME = 'a'\nx == NAME", "SIGN = -1\nx < SIGN", "WIDTH = 640\nx = WIDTH / 2", "from a import MOST\nx < MOST"]
 
 
-@pytest.mark.parametrize(
-    "source", ["NAME = 'a'\nx == NAME", "SIGN = -1\nx < SIGN", "WIDTH = 640\nx = WIDTH / 2", "from a import MOST\nx < MOST"]
-)
-def test_what_is_none_is_not(source):
-    assert thresholds(source) == set()
+@pytest.mark.parametrize("source", [*DECIDING, *OTHERS])
+def test_what_decides_is_found(source):
+    assert thresholds(source) == ({"MOST"} if source in DECIDING else set())
 
 
 @pytest.mark.parametrize("home", HOMES, ids=lambda path: path.parts[-3])

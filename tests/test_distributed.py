@@ -24,14 +24,16 @@ with warnings.catch_warnings():  # of the package's own
 pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("default")]  # warnings of dask and tornado are not ours
 
 
+OPTIONS = {"host": "127.0.0.1", "threads_per_worker": 1, "processes": True, "dashboard_address": None, "silence_logs": 50}
+
+
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
     import dask
 
-    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None, "silence_logs": 50}
     with (
         dask.config.set({"distributed.worker.profile.enabled": False, "temporary-directory": str(tmp_path_factory.mktemp("dask"))}),
-        distributed.LocalCluster(host="127.0.0.1", **options) as cluster,
+        distributed.LocalCluster(n_workers=2, **OPTIONS) as cluster,
         distributed.Client(cluster) as client,
     ):
         client.wait_for_workers(2, timeout=60)
@@ -158,10 +160,9 @@ def test_a_gradient_of_twice_the_memory_of_a_worker(tmp_path):
         "distributed.worker.profile.enabled": False,
         "temporary-directory": str(tmp_path),
     }
-    options = {"n_workers": 1, "threads_per_worker": 1, "processes": True, "dashboard_address": None, "silence_logs": 50}
     with (
         dask.config.set(settings),
-        distributed.LocalCluster(host="127.0.0.1", memory_limit=limit, **options) as cluster,
+        distributed.LocalCluster(n_workers=1, memory_limit=limit, **OPTIONS) as cluster,
         distributed.Client(cluster),
     ):
         x = da.arange(n, chunks=1_000_000, dtype=float) / n

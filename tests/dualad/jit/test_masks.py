@@ -284,7 +284,7 @@ def test_steps_of_a_chain_with_masks():
     for f in (loss(jit(step)), jit(loss(step)), jit(loss(jit(step)))):
         value, gradients = value_and_grad(f, argnums=(0, 1, 2))(x, v, 0.9)
         close(value, expected[0])
-        close(gradients, expected[1], rtol=1e-10, atol=1e-12)
+        close(gradients, expected[1], 1e-10, 1e-12)
     np.testing.assert_allclose(jit(grad(loss(step)))(x, v, 0.9), expected[1][0], rtol=1e-10, atol=1e-12)
 
 
