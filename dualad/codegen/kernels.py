@@ -9,8 +9,6 @@ The methods are classical: Cody and Waite's reduction with fused multiply-adds a
 doubles where one rounding more would cost an ulp (Dekker 1971).
 """
 
-from __future__ import annotations
-
 import math
 
 from .arithmetic import bits, branch, choose, fma, from_bits, library, polynomial

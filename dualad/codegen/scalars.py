@@ -1,7 +1,5 @@
 """Functions of numbers that emitted loops call, beyond the elementary ones of `kernels`: NumPy's answers, without branches."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

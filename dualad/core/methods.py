@@ -1,7 +1,5 @@
 """The operators and methods of Traced, from tables: each calls the NumPy function of its name."""
 
-from __future__ import annotations
-
 import operator
 import sys
 from functools import partial

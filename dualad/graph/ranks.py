@@ -3,8 +3,6 @@
 The functions take the selection, and a call as a row says it: a row names the one that evaluates it, `selected`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..core.traced import Traced

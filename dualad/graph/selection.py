@@ -6,8 +6,6 @@ where the mask is false, what leaves (a reduction, an assignment) looks only whe
 the mask is false: no value, tangent or cotangent of it gets out.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -6,8 +6,6 @@ themselves enter the derivative into the program. Each carries an example (the v
 shapes, dtypes, and which results are views are NumPy's own answers; the example of no Symbol reaches the program.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 import sys

@@ -1,7 +1,5 @@
 """The arguments of a call of a compiled function: leaves that are traced, and what is compiled in."""
 
-from __future__ import annotations
-
 from functools import lru_cache, partial
 from typing import Any
 

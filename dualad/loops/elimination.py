@@ -4,8 +4,6 @@ Rows change places by selections, as LAPACK chooses its pivots: that of the larg
 evaluates the program again, whose error it is.
 """
 
-from __future__ import annotations
-
 import itertools
 
 from ..rules.names import np

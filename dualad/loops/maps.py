@@ -1,7 +1,5 @@
 """What an elementwise function is in a loop: the expression that its row has, and the dtypes in which NumPy computes it."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from ..ir.values import call

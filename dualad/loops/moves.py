@@ -1,7 +1,5 @@
 """The lowering of functions that move elements: index maps, boxes and joins. See `lower`."""
 
-from __future__ import annotations
-
 from functools import cache, reduce
 from typing import Any
 

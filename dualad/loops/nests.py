@@ -5,8 +5,6 @@ without branches, with rows cut to the exact range and one index for all, which 
 loop with the conditions in it, and so do all boxes again where an angle was too large for the kernels of `kernels`.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from operator import attrgetter

@@ -4,8 +4,6 @@ NaN comes last, as NumPy sorts; equal elements keep their order, so that `argsor
 by NumPy.
 """
 
-from __future__ import annotations
-
 import math
 
 from ..rules.names import np

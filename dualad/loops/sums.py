@@ -1,7 +1,5 @@
 """The lowering of reductions, scans and products: loops that accumulate. See `lower`."""
 
-from __future__ import annotations
-
 import math
 
 from ..rules.names import np

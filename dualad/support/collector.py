@@ -1,7 +1,5 @@
 """Python's collector of cycles, which looks at what is made by thousands and stays time and again: a fifth of the time of compiling."""
 
-from __future__ import annotations
-
 import gc
 
 from .costs import PROGRAM_OPERATIONS

@@ -1,7 +1,5 @@
 """Results compared: are two evaluations the same, bit for bit or up to rounding?"""
 
-from __future__ import annotations
-
 from math import gcd
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a computation takes of memory at most, as tracemalloc sees it."""
 
-from __future__ import annotations
-
 import tracemalloc
 from threading import get_ident
 
