@@ -105,21 +105,22 @@ def of_lists(ufunc: np.ufunc) -> Callable[..., Any]:
     return given
 
 
-def maker(numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what stands for a function that makes a new array: one that takes traced values, while there may be some."""
+def maker(numpys: Callable[..., Any], shown: bool = False, blank: bool = False) -> Callable[..., Any]:
+    """Return what stands for a function that makes a new array: one that takes traced values, while there may be some.
+
+    Of one that is `shown`, NumPy returns a view; what a `blank` one holds, which was in memory before, is no constant.
+    """
 
     @wraps(numpys)
     def made(*args: Any, **kwargs: Any) -> Any:
         if not LIVE:
             return numpys(*args, **kwargs)
         x = numpys(*args, **kwargs)
-        x = as_buffer(np.copy(x) if reshaped and type(x) is np.ndarray else x)
-        if empty and type(x) is Buffer:
-            x.fill(0)  # what was in memory before is no constant
+        x = as_buffer(np.copy(x) if shown and type(x) is np.ndarray else x)
+        if blank and type(x) is Buffer:
+            x.fill(0)
         return x
 
-    empty = numpys.__name__.startswith("empty")
-    reshaped = numpys in (np.kron, np.linspace, np.tile)  # they return a view of the array that they make
     return made
 
 
@@ -282,12 +283,14 @@ class TypeOfTypes(NumberType):
 
 
 MAKERS = (
-    "column_stack concatenate copy diag diagflat dot dstack empty empty_like eye hstack identity inner kron linspace "
-    "logspace ones ones_like outer repeat stack tile tri tril triu vstack zeros zeros_like"
+    "column_stack concatenate copy diag diagflat dot dstack eye hstack identity inner logspace ones ones_like outer repeat stack tri tril "
+    "triu vstack zeros zeros_like"
 )
 
 DOORS: list[Any] = [
     *(maker(getattr(np, name)) for name in MAKERS.split()),
+    *(maker(fn, shown=True) for fn in (np.kron, np.linspace, np.tile)),
+    *(maker(fn, blank=True) for fn in (np.empty, np.empty_like)),
     arange,
     array,
     fromiter,

@@ -19,9 +19,9 @@ def asks_for_integers(row, args, kwargs):
     if row.dtype_at is None:
         return False
     dtype = kwargs.get("dtype") if "dtype" in kwargs else args[row.dtype_at] if len(args) > row.dtype_at else None
-    if dtype is not None and row.name == "numpy.full_like" and any(type(x) is str for x in (*args[1:2], kwargs.get("fill_value"))):
-        return True  # labels, in the shape of an array
-    return dtype is not None and dtype is not np._NoValue and not inexact(dtype, row.name)
+    if dtype is None or dtype is np._NoValue:
+        return False
+    return (row.labels is not None and row.labels(*args, **kwargs)) or not inexact(dtype, row.name)
 
 
 def cast_operands(fn, args, dtype, casting):

@@ -117,6 +117,8 @@ class Row:
     reflected: Callable | None = None
     #: the argument at whose zero it raises where all are numbers of Python
     divides: int | None = None
+    #: whether a call with a dtype makes labels, in the shape of an array
+    labels: Callable | None = None
     #: gives an array to write into, also one of no axes; writes into its first argument
     buffer: bool = False
     writes: bool = False

@@ -436,7 +436,7 @@ composite(np.pad,         pad, with_numpy_value=lambda x, widths, mode="constant
 composite(np.zeros_like,  like(0))
 composite(np.ones_like,   like(1))
 composite(np.empty_like,  like(0))
-composite(np.full_like,   like(None))
+composite(np.full_like,   like(None), labels=lambda x, fill_value=None, *rest, **options: type(fill_value) is str)
 constant(np.nonzero, data_shaped=True)
 constant(np.argsort, lower="argsort")
 constant(np.argpartition, called="it searches or sorts")
