@@ -21,13 +21,9 @@ from .reductions import defined
 from .scipy.entering import by_body
 
 
-def of_one(ufunc: Callable) -> Callable:
-    """Return a ufunc of one argument as a function with a signature."""
-    return lambda x: ufunc(x)
-
-
-def of_two(ufunc: Callable) -> Callable:
-    return lambda x, y: ufunc(x, y)
+def function_of(ufunc: np.ufunc) -> Callable:
+    """Return a ufunc as a function with a signature."""
+    return (lambda x: ufunc(x)) if ufunc.nin == 1 else lambda x, y: ufunc(x, y)
 
 
 def special(name: str) -> Callable:
@@ -68,18 +64,18 @@ def remainder(x: Any, y: Any) -> Any:
 
 
 BODIES: dict[str, Callable] = {
-    **{name: of_one(getattr(np, name)) for name in SAME.split()},
-    **{name: of_one(getattr(np, f"arc{name[1:]}")) for name in INVERSE.split()},
+    **{name: function_of(getattr(np, name)) for name in SAME.split()},
+    **{name: function_of(getattr(np, f"arc{name[1:]}")) for name in INVERSE.split()},
     **{name: special(name) for name in ("erf", "erfc", "gamma")},
     "atan2": lambda y, x: np.arctan2(y, x),
-    "copysign": of_two(np.copysign),
-    "fabs": of_one(np.abs),
-    "fmod": of_two(np.fmod),
+    "copysign": function_of(np.copysign),
+    "fabs": function_of(np.abs),
+    "fmod": function_of(np.fmod),
     "hypot": hypotenuse,
     "isclose": close,
     "lgamma": special("gammaln"),
     "log": logarithm,
-    "pow": of_two(np.power),
+    "pow": function_of(np.power),
     "remainder": remainder,
 }
 
@@ -149,7 +145,7 @@ COMPLEX_BODIES: dict[str, Callable] = {
     "log": lambda z, base=None: logarithm(z + 0j, base),
     "phase": lambda z: np.angle(z),
     "rect": lambda r, phi: r * np.cos(phi) + 1j * (r * np.sin(phi)),
-    **{name: of_one(getattr(np, name)) for name in ("isfinite", "isinf", "isnan")},
+    **{name: function_of(getattr(np, name)) for name in ("isfinite", "isinf", "isnan")},
 }
 
 COMPLEX_FUNCTIONS = {name: by_body(getattr(cmath, name), body, f"cmath.{name}") for name, body in COMPLEX_BODIES.items()}

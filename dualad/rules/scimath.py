@@ -1,11 +1,23 @@
 """``numpy.lib.scimath``: complex results where real ones do not exist. The dtype depends on the values."""
 
-from .constants import evaluate, named
+from .constants import evaluate
 from .kinds import composite, elementwise, primitive
 from .names import np
-from .shapes import as_array, by_numpy
+from .shapes import as_array
 
 scimath = np.lib.scimath
+
+
+def widened(fn, outside):
+    """Make the body of a function that becomes complex where some of its arguments lie outside its real domain."""
+
+    def body(*args):
+        args = tuple(map(as_array, args))
+        if not any(np.iscomplexobj(x) for x in args) and bool(evaluate(np.any, outside(*args))):
+            args = (args[0] + 0j, *args[1:])
+        return fn(*args)
+
+    return body
 
 
 @primitive
@@ -27,16 +39,21 @@ def slope(z):
     return np.where(cut, -1j * np.sign(np.real(z)) * np.sqrt(outside * outside - 1.0), np.sqrt((1.0 - inside) * (1.0 + inside)))
 
 
-def widened(real, above):
-    """Make the body of an inverse function that becomes complex beyond [-1, 1]."""
+def inverse(real, above):
+    """Return an inverse function on real numbers within [-1, 1], or on complex ones."""
+    return lambda x: above(x) if np.iscomplexobj(x) else real(x)
 
-    def body(x):
-        x = as_array(x)
-        if not np.iscomplexobj(x) and bool(evaluate(np.any, np.greater(np.abs(x), 1))):
-            x = x + 0j
-        return above(x) if np.iscomplexobj(x) else real(x)
 
-    return body
+def negative(x, *rest):
+    return np.less(x, 0)
+
+
+def beyond_one(x):
+    return np.greater(np.abs(x), 1)
+
+
+def logn(n, x):
+    return scimath.log(x) / scimath.log(n)
 
 
 # --- the table --------------------------------------------------------------------------------------------------------------
@@ -44,8 +61,13 @@ def widened(real, above):
 # fmt: off
 elementwise(arcsin_above, lambda ans, z: 1.0 / slope(z), singular=True, called="NumPy evaluates it by a series of its own")
 elementwise(arccos_above, lambda ans, z: -1.0 / slope(z), singular=True, called="NumPy evaluates it by a series of its own")
-composite(scimath.arccos, widened(np.arccos, arccos_above), value_dependent=True, with_numpy_value=True)
-composite(scimath.arcsin, widened(np.arcsin, arcsin_above), value_dependent=True, with_numpy_value=True)
-for fn in named(scimath, "sqrt log log2 log10 logn power arctanh"):
-    composite(fn, by_numpy(fn), value_dependent=True)
+composite(scimath.sqrt,    widened(np.sqrt, negative), value_dependent=True, with_numpy_value=True)
+composite(scimath.log,     widened(np.log, negative), value_dependent=True, with_numpy_value=True)
+composite(scimath.log2,    widened(np.log2, negative), value_dependent=True, with_numpy_value=True)
+composite(scimath.log10,   widened(np.log10, negative), value_dependent=True, with_numpy_value=True)
+composite(scimath.power,   widened(np.power, negative), value_dependent=True, with_numpy_value=True)
+composite(scimath.arccos,  widened(inverse(np.arccos, arccos_above), beyond_one), value_dependent=True, with_numpy_value=True)
+composite(scimath.arcsin,  widened(inverse(np.arcsin, arcsin_above), beyond_one), value_dependent=True, with_numpy_value=True)
+composite(scimath.arctanh, widened(np.arctanh, beyond_one), value_dependent=True, with_numpy_value=True)
+composite(scimath.logn,    logn, value_dependent=True, with_numpy_value=True)
 # fmt: on

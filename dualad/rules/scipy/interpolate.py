@@ -259,14 +259,10 @@ FUNCTIONS["pchip_interpolate"] = pchip_interpolate
 public(BSpline, si.BSpline)
 
 
-def interpolating(x, y, k=3, t=None, bc_type=None, axis=0):
-    return splines.b_spline_coefficients(np.asarray(x, float), first(y, axis), t, k, bc_type)
-
-
 interpolating_coefficients = fix(
     lambda x, y, k, t, bc_type, axis, asked: si.make_interp_spline(x, y, k, asked, bc_type, axis).c,
     "make_interp_spline",
-    lambda x, y, k, t, bc_type, axis, asked: interpolating(x, y, k, t, bc_type, axis),
+    lambda x, y, k, t, bc_type, axis, asked: splines.b_spline_coefficients(np.asarray(x, float), first(y, axis), t, k, bc_type),
 )
 
 
