@@ -45,19 +45,13 @@ def test_names_that_pages_mention_exist(page):
         assert thing is not None or isinstance(sys.modules.get(f"{package}.{name}"), types.ModuleType), f"{package}.{name}"
 
 
-@pytest.mark.parametrize("name", ["ctz", "bisect", "revolve", "periodic"])
-def test_pictures_in_space_and_time_are_of_today(name, monkeypatch):
+@pytest.mark.parametrize("name", ["ctz", "bisect", "revolve", "periodic", "architecture"])
+def test_pictures_are_of_today(name, monkeypatch):
     monkeypatch.syspath_prepend(DOCS)
     import pictures
 
-    assert (DOCS / "pages" / "pictures" / f"{name}.svg").read_text() == draw(pictures.SCHEDULES[name], 64)._repr_svg_() + "\n"
-
-
-def test_the_picture_of_the_rooms_is_of_today(monkeypatch):
-    monkeypatch.syspath_prepend(DOCS)
-    import pictures
-
-    assert (DOCS / "pages" / "pictures" / "architecture.svg").read_text() == pictures.architecture()
+    drawn = pictures.architecture() if name == "architecture" else draw(pictures.SCHEDULES[name], 64)._repr_svg_() + "\n"
+    assert (DOCS / "pages" / "pictures" / f"{name}.svg").read_text() == drawn
 
 
 def test_the_rooms_that_the_map_names_are_the_folders():

@@ -76,11 +76,7 @@ def test_gradients_of_what_a_write_reaches(layout, copy, backend):
     x, f = LAYOUTS[layout], writes_through_shapes(COPIES[copy])
     weights = np.random.default_rng(0).normal(size=(6, 12))
     loss = lambda x, f=f: sum(np.sum(w * np.reshape(v, -1)) for w, v in zip(weights, f(x), strict=True))
-    compiled, slope = jit(f, backend=backend), np.empty(x.shape)
-    for index in np.ndindex(x.shape):  # by the complex step
-        z = moved(x)
-        z[index] += 1e-30j
-        slope[index] = np.imag(loss(z)) / 1e-30
+    compiled, slope = jit(f, backend=backend), by_complex_step(loss, x)
     for g in (grad(lambda x: loss(x, compiled)), jit(grad(loss), backend=backend)):
         np.testing.assert_allclose(g(x), slope, rtol=1e-12)
 
@@ -104,13 +100,18 @@ def test_an_array_that_is_assigned_as_a_whole_takes_the_order_of_what_it_is_assi
         close(compiled(moved(x, float), zeros), f(moved(x, float), zeros), rtol=1e-14)
         if zeros != (backend == "numpy"):
             continue  # a gradient of each by one backend
-        weights, slope = np.random.default_rng(0).normal(size=(2, 12)), np.empty(x.shape)
+        weights = np.random.default_rng(0).normal(size=(2, 12))
         loss = lambda x, zeros=zeros: sum(np.sum(w * v) for w, v in zip(weights, f(x, zeros), strict=True))
-        for index in np.ndindex(x.shape):
-            z = moved(x)
-            z[index] += 1e-30j
-            slope[index] = np.imag(loss(z)) / 1e-30
-        np.testing.assert_allclose(jit(grad(loss), backend=backend)(moved(x, float)), slope, rtol=1e-12)
+        np.testing.assert_allclose(jit(grad(loss), backend=backend)(moved(x, float)), by_complex_step(loss, x), rtol=1e-12)
+
+
+def by_complex_step(loss, x):
+    slope = np.empty(x.shape)
+    for index in np.ndindex(x.shape):
+        z = moved(x)
+        z[index] += 1e-30j
+        slope[index] = np.imag(loss(z)) / 1e-30
+    return slope
 
 
 def moved(x, dtype=complex):
