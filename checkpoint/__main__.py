@@ -24,8 +24,6 @@ from .schedules import parse
 from .schedules.parse import FORMS
 from .sweep.plan import plan
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command (by default that of the command line) and print its result; return 0, or 2 if it cannot be done.

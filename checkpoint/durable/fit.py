@@ -27,8 +27,6 @@ from .identity import dependency_digests, identity
 from .journal import DurableJournal, DurableSession
 from .session import warn
 
-__all__ = ["Fit"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -27,8 +27,6 @@ from ..storage.states import copy_state
 from .log import ResultFile
 from .session import checked, listed, survey, warn, write_manifest
 
-__all__ = ["FitFolder", "give_free"]
-
 MANIFEST, TEMPORARY = "fit.json", "fit.json.tmp"
 FORMAT = "fit of checkpoint, 3"
 SIGNATURE = json.dumps({"format": FORMAT})[:-1].encode()  # the beginning of a manifest

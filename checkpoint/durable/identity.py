@@ -37,8 +37,6 @@ from dualad.support.costs import ONE_BY_ONE
 from ..storage.digests import compiled, hashed, summed
 from ..storage.states import raw
 
-__all__ = ["Reads", "dependency_digests", "function_digest", "identity"]
-
 ATOMS = frozenset({float, int, bool, complex, str, bytes, type(None)})
 CONTAINERS = (tuple, list, dict, set, frozenset)
 CODE, DEFAULTS, VERB = "its code", "its defaults", "the verb"

@@ -31,8 +31,6 @@ from ..sweep.player import RowRestorers
 from .identity import function_digest
 from .session import ANEW, DurableStates, Mark, remove_files, warn
 
-__all__ = ["DurableJournal", "DurableSession", "Named", "named"]
-
 
 class LeafCodec:
     """Encodes the leaves of cotangents and rows for a file, and decodes them; registered types are taken apart.

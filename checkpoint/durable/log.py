@@ -17,8 +17,6 @@ from ..storage.files import appended, of_others, opened
 from ..storage.memory import Kind, Pattern
 from ..support.costs import GATHERED_BYTES
 
-__all__ = ["ResultFile", "RowLog"]
-
 MAGIC = b"CKPT"  # of every record, see `codec`
 
 

@@ -36,8 +36,6 @@ from ..storage.worker import Job
 from ..support.costs import DISK_RATE, DURABLE_SHARE, WRITE_QUEUE, WRITE_QUEUE_BYTES
 from .log import RowLog
 
-__all__ = ["ANEW", "DurableFolder", "DurableStates", "Mark", "checked", "listed", "remove_files", "survey", "warn", "write_manifest"]
-
 MANIFEST, DONE, TEMPORARY = "manifest.json", "finished.json", "manifest.json.tmp"
 LOGS = ("first", "reverse")
 MARK = re.compile(r"([0-9]{15})-([0-9]{12})\.(state|batch|final|point)")

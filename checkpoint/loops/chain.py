@@ -24,19 +24,18 @@ from dualad.jit.compiled import BACKENDS, without_llvm
 from dualad.jit.jit import Jit
 from dualad.support.byte_sizes import parse_bytes
 from dualad.support.callers import trim
+from dualad.support.checks import flags
 from dualad.support.hints import X
 
 from ..reverse.tape import Tape, Var, make_var
 from ..schedules import Schedule
 from ..storage import Storage
-from ..support.checks import check_call, check_until, flags, whole_number
+from ..support.checks import check_call, check_until, whole_number
 from ..sweep.stats import Stats, filled_stats
 from ..sweep.sweep import check_saved
 from .eager import run, warn_of_result
 from .recorded import record
 from .spec import BY_ZEROS, IN_MEMORY, Loop, StepSpec, is_floating, one_level_down
-
-__all__ = ["Options", "chain"]
 
 
 class Options(TypedDict, total=False):

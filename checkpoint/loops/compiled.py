@@ -31,8 +31,6 @@ from .other_leaves import NotCompiled, join_tangents
 from .spec import Loop, StepSpec, like_leaves
 from .stepper import Stepper
 
-__all__ = ["BufferPool", "NotCompiled", "Retraced", "Reversal", "Segments", "State", "left_out", "probe", "run_compiled", "state_in"]
-
 State: TypeAlias = tuple[np.ndarray, ...]
 
 

@@ -41,8 +41,6 @@ from .results import Snapshot
 from .spec import BY_ZEROS, IN_MEMORY, Loop, StepSpec, like_leaves
 from .stepper import Stepper
 
-__all__ = ["record_compiled"]
-
 
 def record_compiled(spec: StepSpec, tape: Tape, loop: Loop, run: Callable[[StepSpec, Loop], Any]) -> Any:
     """Run the chain of a compiled step in a sweep and record it as one operation; raise `NotCompiled` where it has no compiled loops."""

@@ -23,8 +23,6 @@ from ..sweep.stats import fill
 from .results import Snapshot, Stacked
 from .spec import Loop, StepSpec, is_floating
 
-__all__ = ["lifted", "on_primals", "run", "warn_of_result"]
-
 
 def run(spec: StepSpec, top: Any, loop: Loop) -> Any:
     """Run the chain as a loop; arrays of a plain state become traced ones of the level of `top`, because a step may write into them."""

@@ -27,8 +27,6 @@ from .eager import lifted
 from .results import Snapshot
 from .spec import Loop, StepSpec, is_floating, one_level_down, read_only
 
-__all__ = ["ChainEntry", "Lowered", "overhead_bytes", "planned", "record_chain", "unowned"]
-
 
 def record_chain(entry: ChainEntry, tape: Tape, leaves: list[Any], outs: list[Any], tree_of_outs: Callable[..., Any]) -> Any:
     """Record a chain that was run, and return what it returns, as variables."""

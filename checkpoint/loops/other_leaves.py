@@ -26,11 +26,6 @@ from dualad.jit.jit import Jit, jit
 
 from .spec import StepSpec, differs, is_floating, is_number, kept, parts_in
 
-__all__ = [
-    "NotCompiled", "OtherChain", "TangentSplit", "join_tangents", "levels_without_tapes", "split_tangents", "stand_in", "with_tangents",
-    "without_statics",
-]  # fmt: skip
-
 ATOMS = str | bytes | int | float | complex | np.dtype | np.ufunc  # that cannot change
 
 

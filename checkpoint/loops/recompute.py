@@ -21,9 +21,6 @@ from ..reverse.tape import Tape, Var, make_var
 from .results import Snapshot, memory_of, sharing, was_written
 from .spec import check_levels, is_floating, levels_of, one_level_down, path_of, refuse_opaque
 
-__all__ = ["checkpoint"]
-
-
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 

@@ -32,8 +32,6 @@ from .entry import ChainEntry, Lowered, planned, record_chain, unowned
 from .results import Aliases, Rows, Snapshot, Stacked, was_written
 from .spec import BY_ZEROS, Loop, StepSpec, one_level_down, row_of
 
-__all__ = ["EagerEntry", "record"]
-
 Recorded: TypeAlias = tuple[Tape, Sequence[int], list[Any]]  # the tape of a step, the nodes of its arguments, and of its results
 Cotangent: TypeAlias = tuple[list[Any], list[Any]]  # of the floating leaves of the state, and sums for the active parameters
 

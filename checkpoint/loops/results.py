@@ -27,8 +27,6 @@ from ..reverse.tape import owner_of
 from ..support.costs import SNAPSHOT_ELEMENTS
 from .spec import described
 
-__all__ = ["Aliases", "Rows", "Snapshot", "Stacked", "memory_of", "sharing", "was_written"]
-
 Groups: TypeAlias = tuple[tuple[int, ...], ...]
 
 # --- given again ------------------------------------------------------------------------------------------------------------

@@ -28,11 +28,6 @@ from ..support.checks import refused
 from ..support.costs import KNOWN_PATTERNS
 from ..sweep.stats import Stats
 
-__all__ = [
-    "BY_ZEROS", "IN_MEMORY", "LEAF_TYPES", "FlatStep", "Loop", "StepSpec", "as_kind", "check_levels", "described", "differs", "is_floating",
-    "is_number", "kept", "levels_of", "like_leaves", "one_level_down", "parts_in", "path_of", "read_only", "refuse_opaque", "row_of",
-]  # fmt: skip
-
 #: ``(k, leaves, row, params) -> (leaves, out)``: a step of the leaves of its state, one row of inputs and all of its parameters; what
 #: it gives is checked. `out` is None without outputs
 FlatStep: TypeAlias = Callable[[Any, list[Any], list[Any], Sequence[Any]], tuple[list[Any], Any]]

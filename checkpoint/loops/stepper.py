@@ -37,8 +37,6 @@ from ..support.costs import AHEAD_SECONDS
 from .other_leaves import NotCompiled, TangentSplit, join_tangents, levels_without_tapes, split_tangents, stand_in
 from .spec import StepSpec, is_number, kept, like_leaves, row_of
 
-__all__ = ["Stepper"]
-
 PLAIN = {float, int, complex, np.ndarray}
 
 

@@ -38,8 +38,6 @@ from ..support.costs import HELD_BYTES, SMALL_STATE_BYTES
 from ..sweep.stats import fill
 from .spec import FlatStep, Loop, StepSpec, as_kind, is_number, kept
 
-__all__ = ["traced_loop"]
-
 #: of turns that branch, by their key, what they were given when they took a new path: the next trace takes these, too
 MET = SimpleNamespace()
 

@@ -21,8 +21,6 @@ from dualad.verbs.jacobian import jacobian
 
 from ..reverse.tape import Var
 
-__all__ = ["METHODS", "Method", "method_of"]
-
 NEWTON_STEPS = 50  # of an implicit step, which takes 3 to 6
 ROUNDINGS = 64.0  # of the state: a smaller correction ends them
 

@@ -19,8 +19,6 @@ from ..support.costs import LEAST_ROWS, SOLUTION_BYTES
 from .methods import Method, RungeKutta
 from .steps import Accepted, as_step, compiled, runs, vector_valued
 
-__all__ = ["Interpolant", "Solution"]
-
 
 class Interpolant:
     """A solution between its steps: ``sol(t)`` of a time, or of an array of m times, shape (n,) or (n, m)."""

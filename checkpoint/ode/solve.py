@@ -21,8 +21,6 @@ from .methods import METHODS, RungeKutta, method_of
 from .solution import Solution
 from .steps import accepted, all_at_once
 
-__all__ = ["odeint", "solve_ivp"]
-
 ODEINT_TOLERANCE = 1.49012e-8  # SciPy's default of rtol and atol
 #: options of SciPy's odeint that are those of `solve_ivp`, and those that say how LSODA is to work
 RENAMED = {"h0": "first_step", "hmax": "max_step"}

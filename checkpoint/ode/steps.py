@@ -24,8 +24,6 @@ from ..loops.spec import Loop, StepSpec
 from ..support.costs import LEAST_ROWS, ROWS_PER_TIME, SOLUTION_BYTES
 from .methods import Method, RungeKutta, by_term, explicit
 
-__all__ = ["Accepted", "accepted", "all_at_once", "as_step", "compiled", "runs", "vector_valued"]
-
 #: the compiled steps of compiled right-hand sides
 known_steps: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 

@@ -17,8 +17,6 @@ from ..support.tables import html, markdown, text
 from ..sweep.plan import plan, state_size
 from .draw import plot_tradeoff
 
-__all__ = ["Measured", "Row", "Tradeoff", "compare"]
-
 COMPARED_STEPS = 10**7  # every action is counted: some seconds for a million steps
 
 

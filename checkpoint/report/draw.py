@@ -14,8 +14,6 @@ from ..schedules.machine import Cursor, executed, simulate
 from ..schedules.schedule import check_schedule
 from ..support.checks import whole_number
 
-__all__ = ["LINES", "PLOTTED_STEPS", "Drawing", "History", "check_picture", "draw", "plot_schedule", "plot_tradeoff"]
-
 LEGEND = "X saved   + loaded   - advanced over   ^ working state"
 RECORDED = "   R recorded"
 DRAWN_STEPS = 120  # that a terminal shows

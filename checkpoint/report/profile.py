@@ -26,8 +26,6 @@ from ..sweep.stats import Stats
 from ..sweep.sweep import Sweep
 from .compare import Measured, Tradeoff, compared, measured_costs
 
-__all__ = ["profile"]
-
 
 @trimmed
 def profile(

@@ -24,8 +24,6 @@ from .recording import value_and_grad
 Options: TypeAlias = dict[str, Any]  # of value_and_grad
 Outcome: TypeAlias = tuple[int, tuple[Any, Any] | Exception]  # number of a member; its value and gradient, or why it failed
 
-__all__ = ["MemberError", "map_gradients"]
-
 
 # --- public -----------------------------------------------------------------------------------------------------------------
 

@@ -21,11 +21,6 @@ from dualad.rules.indexing import accumulated, is_traced, last_write_mask, locat
 from dualad.rules.kinds import ROWS, Elementwise
 from dualad.rules.partials import ONE
 
-__all__ = [
-    "ZERO", "Adjoints", "Assign", "Binary", "Entry", "Evaluation", "Index", "Linear", "Node", "Number", "Part", "Pointwise", "Unary",
-    "place_of",
-]  # fmt: skip
-
 # --- the adjoints of one sweep ----------------------------------------------------------------------------------------------------
 
 ZERO = 0.0  # this very object stands for an adjoint that nothing was added to

@@ -18,8 +18,6 @@ from dualad.rules.precision import in_loop
 from .entries import Evaluation, Node, Number, Pointwise
 from .tape import NEVER_WRITTEN, Tape, Var, found, make_var, parts_of, pull_broadcast, pull_part, pull_row, taken
 
-__all__ = ["NO_KEYWORDS", "NUMBERS", "direct", "stacked"]
-
 NO_KEYWORDS: dict[str, Any] = {}
 NUMBERS: set[type] = {float, int, float64}
 

@@ -42,8 +42,6 @@ from dualad.verbs.explain_nan import warn_not_finite
 
 from .tape import Tape, Var
 
-__all__ = ["Recording", "dtype_by", "grad", "gradient_function", "size_of", "value_and_grad"]
-
 
 class GradFlags(TypedDict, total=False):
     """Keywords of `grad` on which no type depends."""

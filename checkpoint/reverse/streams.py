@@ -17,9 +17,6 @@ from dualad.verbs.columns import jacobian_columns as forward_columns
 
 from .recording import Recording, dtype_by, size_of
 
-__all__ = ["jacobian_columns", "jacobian_rows"]
-
-
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 

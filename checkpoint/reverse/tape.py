@@ -49,8 +49,6 @@ from dualad.support.equality import same_arrays
 
 from .entries import ZERO, Adjoints, Assign, Entry, Evaluation, Index, Node, Number, Part, Unary, place_of
 
-__all__ = ["NEVER_WRITTEN", "Tape", "Var", "found", "make_var", "owner_of", "parts_of", "pull_broadcast", "pull_part", "pull_row", "taken"]
-
 E = TypeVar("E", bound=Entry)
 NUMERIC = float | int | complex | np.ndarray | np.generic | Traced | list | tuple
 NEVER_WRITTEN: set[type] = {float, int, complex, bool, str, slice, type(None), type(...), type(np._NoValue), np.float64}

@@ -17,9 +17,6 @@ from ..support.tables import html, markdown, text
 from .entries import ZERO, Adjoints
 from .tape import Tape, Var
 
-__all__ = ["Explanation", "Line", "explain"]
-
-
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 

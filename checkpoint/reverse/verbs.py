@@ -39,9 +39,6 @@ from dualad.verbs.jacobian import jacobian_for, refuse_verify
 
 from .recording import Recording, gradient_function
 
-__all__ = ["hessian", "hvp", "jacobian", "linearize", "vjp"]
-
-
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 

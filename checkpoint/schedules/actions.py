@@ -7,8 +7,6 @@ immutable and hashable, and is created several times faster. Mind that tuples of
 
 from typing import NamedTuple, TypeAlias
 
-__all__ = ["Action", "Advance", "Drop", "Load", "Record", "Reverse", "Save"]
-
 
 class Save(NamedTuple):
     """Save a copy of the working state, which is x_index; the working state stays.

@@ -10,8 +10,6 @@ from math import comb
 
 from ..support.checks import whole_number
 
-__all__ = ["advances", "beta", "repetitions", "split"]
-
 SLOTS_HINT = "give the number of states that may be saved at the same time, x_0 included"
 
 

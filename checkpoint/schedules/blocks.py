@@ -11,8 +11,6 @@ from . import CTZ, Mixed, Online, Periodic, Revolve, Schedule, StoreAll, Tiered,
 from .actions import Advance, Record, Reverse
 from .machine import Cursor, executed
 
-__all__ = ["SCHEDULES", "Blocks", "blocks_of"]
-
 #: values, so that `blocks_of` knows what was chosen once; of other schedules its ``__wrapped__`` is to be called
 SCHEDULES = {NoneType, CTZ, Mixed, Online, Periodic, Revolve, StoreAll, Tiered}
 

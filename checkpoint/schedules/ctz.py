@@ -7,8 +7,6 @@ from itertools import pairwise
 from . import binomial
 from .schedule import Refilled, Split
 
-__all__ = ["CTZ", "advances"]
-
 
 @dataclass(frozen=True)
 class CTZ(Refilled):

@@ -9,8 +9,6 @@ from typing import Any
 from .actions import Action, Advance, Drop, Load, Reverse, Save
 from .schedule import Schedule
 
-__all__ = ["from_checkpoint_schedules"]
-
 WORK = "WORK"
 TWICE = "from_checkpoint_schedules: the schedule has begun already; make a new one, which can be run only here"
 

@@ -9,8 +9,6 @@ from ..support.checks import whole_number
 from . import Schedule
 from .actions import Action, Advance, Drop, Load, Record, Reverse, Save
 
-__all__ = ["Counts", "Cursor", "Remaining", "ScheduleError", "executed", "simulate"]
-
 
 class ScheduleError(AssertionError):
     """A schedule asked for something that cannot be done, or did not do what it has to."""

@@ -11,8 +11,6 @@ from ..support.kept import kept_within
 from .actions import Action, Advance, Drop, Load, Record, Reverse, Save
 from .schedule import Schedule
 
-__all__ = ["Mixed"]
-
 RECORD = 0  # the choice of a table entry that is no number of steps
 
 

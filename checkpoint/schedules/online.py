@@ -8,8 +8,6 @@ from .actions import Action, Advance, Drop, Save
 from .binomial import SLOTS_HINT, beta
 from .schedule import Slotted
 
-__all__ = ["Online"]
-
 
 @dataclass(frozen=True)
 class Online(Slotted):

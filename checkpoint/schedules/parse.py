@@ -8,8 +8,6 @@ from .revolve import Revolve
 from .schedule import Schedule
 from .tiered import Tiered
 
-__all__ = ["parse"]
-
 FORMS = "ctz, ctz:bisect, ctz:binomial, revolve:SLOTS, online:SLOTS, periodic, periodic:EVERY, tiered:MEMORY+DISK, mixed:SLOTS, store_all"
 
 

@@ -7,8 +7,6 @@ from math import isqrt
 from .actions import Action
 from .schedule import Refilled, Split
 
-__all__ = ["Periodic", "StoreAll"]
-
 
 @dataclass(frozen=True)
 class Periodic(Refilled):

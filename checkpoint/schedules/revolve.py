@@ -13,8 +13,6 @@ from ..support.kept import kept_within
 from . import binomial
 from .schedule import Slotted, Split
 
-__all__ = ["Revolve"]
-
 
 @dataclass(frozen=True)
 class Revolve(Slotted):

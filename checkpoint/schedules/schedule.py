@@ -15,8 +15,6 @@ from ..support.checks import whole_number
 from . import binomial
 from .actions import Action, Advance, Drop, Load, Reverse, Save
 
-__all__ = ["Refilled", "Schedule", "Slotted", "Split", "check_schedule", "first"]
-
 joined = chain.from_iterable
 new = tuple.__new__  # the constructor of a named tuple is a function of Python, called several times a step
 

@@ -7,8 +7,6 @@ from typing import NamedTuple
 from .binomial import split
 from .schedule import Slotted
 
-__all__ = ["Tiered", "Traffic", "traffic"]
-
 
 @dataclass(frozen=True)
 class Tiered(Slotted):

@@ -27,8 +27,6 @@ from .states import copy_state, nbytes
 from .storage import DamagedState
 from .worker import Job, Worker
 
-__all__ = ["LOCK", "Batch", "DiskSession", "File", "Folder", "StateFile"]
-
 LOCK, MADE_HERE = "lock", re.compile("checkpoint-[0-9a-f]{16}")  # of a folder: the name of its lock, and its own
 PARTS = HELD_BYTES // GATHERED_BYTES  # of the small states in main memory, one of which is written at once
 SURVEYED: set[Path] = set()  # where this process has looked for abandoned folders

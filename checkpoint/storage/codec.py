@@ -23,11 +23,6 @@ from .memory import NUMBERS, Kind, Pattern, key_of, scalar
 from .states import raw
 from .storage import DamagedState
 
-__all__ = [
-    "NAMESPACE", "check_leaves", "encode_leaves", "encode_rows", "next_header", "next_rows", "read_leaves", "read_records", "unreadable",
-    "write_leaves",
-]  # fmt: skip
-
 NAMESPACE = "checkpoint"  # of optree: whoever registers a type of leaf here says how it is taken apart for a file
 PREFIX = struct.Struct("<4sHII")
 MAGIC, FORMAT = b"CKPT", 4

@@ -15,8 +15,6 @@ import optree
 from .codec import NAMESPACE
 from .states import raw
 
-__all__ = ["checksum", "compiled", "described", "digest", "hashed", "summed"]
-
 PLAIN = (float, int, bool, complex, str, bytes, type(None), np.generic)
 PART = 1 << 20
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of an object in the structure: another one in every process

@@ -4,11 +4,11 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..support.checks import amount, flag, folder_path, whole_number
+from dualad.support.checks import flag
+
+from ..support.checks import amount, folder_path, whole_number
 from ..support.costs import WRITE_QUEUE
 from .storage import Session, Storage
-
-__all__ = ["Disk"]
 
 
 @dataclass(frozen=True, repr=False)

@@ -26,8 +26,6 @@ except ImportError:  # not POSIX
 
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Lock", "appended", "created", "is_at", "made_folder", "of_others", "opened", "sync_file", "write_file"]
-
 PRIVATE = partial(os.open, mode=0o600)  # no function of Python, in which an interrupt could come
 
 

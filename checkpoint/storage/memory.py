@@ -22,11 +22,6 @@ from ..support.costs import KNOWN_PATTERNS, PACKED_BYTES, SMALL_STATE_BYTES
 from .states import PACKERS, copy_state, nbytes, raw
 from .storage import Session, Storage
 
-__all__ = [
-    "LEAF_BYTES", "NUMBERS", "PACKED_ROW_BYTES", "Kind", "Memory", "MemorySession", "PackedStates", "Pattern", "around",
-    "itself", "key_of", "scalar", "slot_bytes",
-]  # fmt: skip
-
 NUMBER = optree.tree_structure(0.0, none_is_leaf=True)  # type: ignore[arg-type]
 PACKED_ROW_BYTES = 84  # what says where a packed row is, with its index in the lists of a schedule
 LEAF_BYTES = 160  # around the data of each leaf; twice as many keep a state (its place in a table, its containers)

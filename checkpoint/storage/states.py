@@ -13,8 +13,6 @@ from zlib import compress, decompress
 import numpy as np
 import optree
 
-__all__ = ["PACKERS", "canonical", "copy_state", "has_arrays", "nbytes", "raw"]
-
 ATOMS = frozenset({float, int, bool, complex, str, bytes, type(None), np.float64, np.float32, np.complex128, np.int64})
 SIZES = {float: 8, int: 8, bool: 8, complex: 16}
 

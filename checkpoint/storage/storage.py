@@ -10,8 +10,6 @@ from typing import Any
 
 from .states import copy_state
 
-__all__ = ["DamagedState", "Session", "Storage", "check_storage"]
-
 
 class DamagedState(OSError):
     """A saved state cannot be read back: its file is gone, cut off, or altered.

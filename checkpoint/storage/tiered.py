@@ -7,8 +7,6 @@ from .disk import Disk
 from .memory import Memory, MemorySession
 from .storage import Session, Storage, check_storage
 
-__all__ = ["TieredSession", "Tiers", "tiers"]
-
 
 @dataclass(frozen=True, repr=False)
 class Tiers(Storage):

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any
 
-__all__ = ["Job", "Worker"]
-
 LOOK_AGAIN = 1.0  # seconds, so that Ctrl-C is heard where a wait for a lock cannot be interrupted
 
 

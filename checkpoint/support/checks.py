@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dualad.support.checks import flag, flags, whole_number
-
-__all__ = ["amount", "check_call", "check_until", "flag", "flags", "folder_path", "refused", "too_many", "truth", "whole_number"]
+from dualad.support.checks import whole_number
 
 
 def amount(value: Any, of: str, *, where: str, argument: str) -> float:

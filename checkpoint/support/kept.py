@@ -6,8 +6,6 @@ from typing import ParamSpec, Protocol, TypeVar
 
 from dualad.support.forks import held_across_forks
 
-__all__ = ["kept_within"]
-
 
 class Sized(Protocol):
     """What says how many bytes it takes."""

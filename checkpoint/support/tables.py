@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-__all__ = ["html", "markdown", "text"]
-
 Cells = Sequence[Sequence[str]]
 
 

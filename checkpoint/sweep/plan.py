@@ -17,8 +17,6 @@ from ..support.costs import TABLE_STEPS, WRITE_QUEUE
 from ..support.tables import html, markdown
 from .player import BLOCK_STATES, SWEEP_STATES
 
-__all__ = ["Plan", "plan", "state_size"]
-
 
 class Plan(NamedTuple):
     """What `plan` chose.

@@ -23,8 +23,6 @@ from ..storage.tiered import tiers
 from ..support.checks import too_many, truth
 from .stats import Stats
 
-__all__ = ["BLOCK_STATES", "SWEEP_BYTES", "SWEEP_STATES", "Player", "Pull", "Recorder", "RowRestorers", "Step", "Until"]
-
 Step: TypeAlias = Callable[[int, Any], Any]
 Pull: TypeAlias = Callable[[int, Any, Any], Any]
 Recorder: TypeAlias = Callable[[int, Any], tuple[Any, Callable[[Any], Any]]]

@@ -7,8 +7,6 @@ from dualad.support.byte_sizes import format_bytes
 
 from ..support.tables import html, markdown
 
-__all__ = ["Stats", "fill", "filled_stats"]
-
 
 @dataclass
 class Stats:

@@ -4,16 +4,15 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dualad.support.callers import trimmed
+from dualad.support.checks import flags
 
 from ..schedules import CTZ, Schedule
 from ..schedules.schedule import check_schedule
 from ..storage import Memory, Storage
 from ..storage.storage import check_storage
-from ..support.checks import check_call, check_until, flags, whole_number
+from ..support.checks import check_call, check_until, whole_number
 from .player import Player, Pull, Recorder, RowRestorers, Step, Until
 from .stats import Stats, filled_stats
-
-__all__ = ["Result", "Sweep", "check_saved", "reverse"]
 
 
 class Result(NamedTuple):

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from checkpoint import Disk, Fit, Memory, Stats, chain, grad, sweep
-from checkpoint.support.checks import flag, truth, whole_number
+from checkpoint.support.checks import truth, whole_number
 from dualad import jit
+from dualad.support.checks import flag
 
 WORDS = {"where": "f", "argument": "n", "least": 1, "hint": "do this"}
 
