@@ -215,6 +215,10 @@ class Selection(Traced):
             result = defined(result, x.shape[x.at], f"zero-size array to reduction operation {row.reduces.__name__} which has no identity")
         return np.reshape(result, tuple(1 if a in axes else n for a, n in enumerate(x.shape))) if keepdims and count != 1 else result
 
+    def summed(self):
+        """Return the sum along the axis that the mask made, which keeps the length 1 (see `rules.indexing.updated_transpose`)."""
+        return np.sum(self, axis=self.at, keepdims=True)
+
     # --- parts and assignment ---------------------------------------------------------------------------------------------
 
     def indexed(self, row, x, index, axis=None, **options):
