@@ -335,7 +335,11 @@ class Assign(RowEntry):
             if issubclass(type(share), np.ndarray | Traced):
                 share = np.copy(share)[()]  # of shape (), too: it may show the buffer that is cleared below
             adjoints.add(self.v, share, True)
-        if self.base is None or (not like.shape and locate(ops, np.zeros(()))[index].size):  # all of an array of no axes is written
+        if self.base is None:
+            return
+        if not like.shape:  # an array of no axes is written whole or not at all
+            if not locate(ops, np.zeros(()))[index].size:
+                adjoints.add(self.base, g, False)
             return
         if isinstance(g, Directions) or (type(index) is not int and is_traced(index)):
             adjoints.add(self.base, self.row.vjp(0, g, None, self.args, {}), False)

@@ -10,7 +10,7 @@ import pytest
 from agreement import check
 
 import dualad
-from checkpoint import grad, vjp
+from checkpoint import grad, hvp, vjp
 from checkpoint import jacobian as reverse_jacobian
 from dualad import derivative, gradient, jacobian, jvp
 
@@ -173,6 +173,19 @@ def test_zero_dimensional_arrays():
     assert gradient(f)(x) == 8.0 and grad(f)(x) == 8.0
     assert jvp(lambda x: x[()], (x,), (1.0,)) == (1.5, 1.0)
     assert jvp(lambda x: x[None], (x,), (2.0,))[1].tolist() == [2.0]
+
+
+def test_a_write_to_no_element_of_an_array_without_axes():
+    def f(x):
+        v = np.where(np.asarray(x > 0.0), np.sin(x), 0.0)
+        v[np.asarray(False)] *= 0.5
+        v.flat[0] -= 0.3 * v**2
+        return np.sum(v)
+
+    s, c = np.sin(0.7), np.cos(0.7)
+    assert grad(f)(0.7) == pytest.approx(c * (1.0 - 0.6 * s), rel=1e-14)
+    second = pytest.approx(-s * (1.0 - 0.6 * s) - 0.6 * c**2, rel=1e-14)
+    assert hvp(f, 0.7, 1.0) == second == grad(derivative(f))(0.7) == derivative(derivative(f))(0.7)
 
 
 def test_scalars_are_immutable():
