@@ -94,6 +94,16 @@ def stacked_parts(arrays, ndim, axis=0, dtype=None, casting=None):
     return [(*whole, i) for i in range(len(arrays))] if whole else range(len(arrays))
 
 
+def axis_of(n):
+    """Return the axis that hstack joins: the first of vectors, else the second."""
+    return 0 if n == 1 else 1
+
+
+def hstack(arrays, **options):
+    arrays = [a if ndim_of(a) else np.atleast_1d(a) for a in arrays]
+    return np.concatenate(arrays, axis=axis_of(ndim_of(arrays[0])), **options)
+
+
 def column_stack(arrays):
     return np.concatenate([a if ndim_of(a) > 1 else np.reshape(a, (-1, 1)) for a in arrays], axis=1)
 
@@ -271,7 +281,7 @@ def astype(x, dtype, /, *, copy=True, device=None):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-for fn in (np.rot90, np.rollaxis, np.hsplit, np.vsplit, np.dsplit, np.ix_, np.apply_over_axes, np.unstack, np.vstack, np.hstack, np.dstack,
+for fn in (np.rot90, np.rollaxis, np.hsplit, np.vsplit, np.dsplit, np.ix_, np.apply_over_axes, np.unstack, np.dstack,
            np.append, np.resize):
     composite(fn, by_numpy(fn))
 composite(np.fliplr,    lambda m: m[:, ::-1])
@@ -284,6 +294,8 @@ joined(np.concatenate, concatenate_transpose, call=variadic(np.concatenate), can
        parts=concatenated_parts, batch=joined_form, blocks="concatenated", lower="concatenate")
 joined(np.stack,       lambda i, g, *arrays, axis=0, **options: g[(*(slice(None),) * (axis % ndim_of(g)), i)], call=stacked,
        canonical=positional, moves=True, joins=True, cheap=True, parts=stacked_parts, batch=joined_form, blocks="stacked", lower="stack")
+composite(np.vstack,       lambda arrays, **options: np.concatenate([np.atleast_2d(a) for a in arrays], axis=0, **options))
+composite(np.hstack,       hstack)
 composite(np.column_stack, column_stack)
 composite(np.block,     block)
 joined(np.insert,       insert_transpose, argnums=(0, 2), canonical=insert_arrays, lower="insert")

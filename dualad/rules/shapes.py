@@ -6,6 +6,8 @@ import sys
 from functools import cache, wraps
 from types import FunctionType, ModuleType
 
+from numpy.lib.array_utils import normalize_axis_index
+
 from .batching import (
     axis_form,
     broadcast_to_form,
@@ -106,6 +108,25 @@ def rolled(a, shift, axis=None):
 
 def roll_transpose(g, x, shift, axis=None):
     return rolled(g, tuple(-s for s in shift) if isinstance(shift, tuple | list) else -shift, axis)
+
+
+def split(x, indices_or_sections, axis=0):
+    axis = normalize_axis_index(axis, ndim_of(x))
+    if issubclass(type(indices_or_sections), int | np.integer) and shape_of(x)[axis] % indices_or_sections:
+        raise ValueError("array split does not result in an equal division")
+    return array_split(x, indices_or_sections, axis)
+
+
+def array_split(x, indices_or_sections, axis=0):
+    axis = normalize_axis_index(axis, ndim_of(x))
+    n = shape_of(x)[axis]
+    if issubclass(type(indices_or_sections), int | np.integer):
+        short, extra = divmod(n, indices_or_sections)
+        cuts = np.cumsum([short + 1] * extra + [short] * (indices_or_sections - extra))[:-1].tolist()
+    else:
+        cuts = list(indices_or_sections)
+    before = (slice(None),) * axis
+    return [x[(*before, slice(a, b))] for a, b in zip([0, *cuts], [*cuts, n], strict=True)]
 
 
 # --- diagonals --------------------------------------------------------------------------------------------------------------
@@ -427,8 +448,10 @@ explicit(zeros_of_shape, lambda t, ans, x, *options: None, lambda g, ans, x, *op
 composite(np.where,       where)
 composite(np.clip,        clip)
 composite(np.interp,      interp, with_numpy_value=True)
-for fn in (np.atleast_1d, np.atleast_2d, np.atleast_3d, np.split, np.array_split):
+for fn in (np.atleast_1d, np.atleast_2d, np.atleast_3d):
     composite(fn, by_numpy(fn))
+composite(np.split,       split)
+composite(np.array_split, array_split)
 composite(np.diag,        diag)
 composite(np.trace,       lambda x, offset=0, axis1=0, axis2=1, dtype=None, out=None:
                           np.sum(np.diagonal(x, offset, axis1, axis2), axis=-1, dtype=dtype))
