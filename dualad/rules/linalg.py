@@ -122,6 +122,9 @@ def canonical_einsum(args, kwargs):
         while len(set(term)) < len(term):
             letter = next(c for c in term if term.count(c) > 1)
             i, j = term.index(letter), term.rindex(letter)
+            first, last = shape_of(operands[k])[i], shape_of(operands[k])[j]
+            if first != last:
+                raise ValueError(f"numpy.einsum: in operand {k} the axes of {letter!r} have different lengths, {first} and {last}")
             operands[k] = np.diagonal(operands[k], 0, i, j)
             term = "".join(c for n, c in enumerate(term) if n not in (i, j)) + letter
         terms[k] = term

@@ -10,7 +10,7 @@ import pytest
 
 import dualad
 from checkpoint import grad, vjp
-from dualad import jacobian, jvp
+from dualad import jacobian, jit, jvp
 from dualad.core.dispatch import primal
 from dualad.testing import check_derivatives
 
@@ -52,6 +52,14 @@ def test_saving_traced_values_is_refused(save, verb, tmp_path):
         verb(lambda x: save(tmp_path / "x", x) or np.sum(x))
     jvp(lambda x: save(tmp_path / "x", dualad.primal(x)) or x, (X,), (X,))
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (2, 1), (0, 2), (3, 2)])
+def test_einsum_refuses_a_diagonal_of_different_lengths(shape):
+    for f in (lambda x: np.einsum("ii->i", x), lambda x: np.einsum("ii,j->ij", x, np.ones(3))):
+        for verb in (lambda f, x: jvp(f, (x,), (x,)), vjp, lambda f, x: jit(f)(x)):
+            with pytest.raises(ValueError, match=r"axes of 'i' have different lengths|collapsing index 'i' don't match"):
+                verb(f, np.ones(shape))
 
 
 def test_the_path_of_einsum_is_constant():
