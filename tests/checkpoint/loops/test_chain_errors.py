@@ -128,7 +128,7 @@ IN_REVERSE = {
     "closure over a traced value": (lambda c: chain(lambda k, x: x * c, 1.0, steps=3), TypeError, "closes over"),
     "closure, records": (lambda c: chain(lambda k, x: x * c, 1.0, steps=9, schedule=Mixed(8)), TypeError, "closes over"),
     "closure at a later step": (
-        lambda c: chain(lambda k, x: x * c if k == 2 else x, 1.0, steps=4), (TypeError, RuntimeError), "closes over|derivative call"
+        lambda c: chain(lambda k, x: x * c if k == 2 else x, c, steps=4), (TypeError, RuntimeError), "closes over|derivative call"
     ),
 }  # fmt: skip
 

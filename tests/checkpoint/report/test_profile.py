@@ -146,5 +146,5 @@ PULLED = {"pull": pull, "seed": X}
     ],
 )
 def test_wrong_calls(arguments, options, error, reason):
-    with pytest.raises(error, match=reason):
+    with pytest.raises(error, match=f"(profile|sweep): .*{reason}"):
         profile(*arguments, **({"steps": 40} | options))

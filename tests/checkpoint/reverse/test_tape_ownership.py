@@ -163,6 +163,19 @@ def test_indices_may_change_before_the_pull(f, n):
     np.testing.assert_array_equal(grad(moving)(x), grad(lambda x: sum(np.sum(f(x, i + k, np.roll(m, k)) ** 2) for k in range(3)))(x))
 
 
+def test_a_reused_work_buffer_has_first_and_second_derivatives():
+    work, slope = np.zeros(3), np.array([4.0, 10.0, 18.0])
+
+    def f(x):
+        work[:] = [1.0, 2.0, 3.0]
+        y = x * work
+        work[:] = [4.0, 5.0, 6.0]
+        return np.sum(y * work)
+
+    np.testing.assert_array_equal(grad(f)(np.ones(3)), slope)
+    np.testing.assert_array_equal(dualad.jvp(grad(lambda x: f(x) ** 2), (np.ones(3),), (np.ones(3),))[1], 2.0 * 32.0 * slope)
+
+
 class Subclass(np.ndarray):
     """An array that means what a plain one means."""
 

@@ -53,6 +53,9 @@ def test_a_legal_schedule():
 def test_illegal(first, second, reason):
     with pytest.raises(ScheduleError, match=reason):
         simulate(Script(first, second), 2)
+    if "left saved" not in reason:  # which a sweep drops
+        with pytest.raises((RuntimeError, TypeError, ValueError, KeyError), match=r"sweep: the schedule|Memory: .*state [01]"):
+            reverse(lambda k, x: x, lambda k, x, g: g, 1.0, 1.0, steps=2, schedule=Script(first, second))
 
 
 def test_the_limit_is_held():
@@ -110,6 +113,7 @@ def test_all_that_execute_or_show_a_schedule_agree(chain):
     assert pulled == [*range(steps)][::-1], "each step is pulled from its own state"
     stats = sweep.stats
     assert stats.advances == counts.advances + (steps > 0) and stats.pulls == counts.pulls == steps
+    assert stats.seconds > 0 and stats.schedule == repr(schedule)
     last = Save(steps - 1) in schedule.forward(steps)  # the sweep loads x_{N-1} then: it was not kept as the working state
     assert (stats.saves, stats.loads, stats.peak_states) == (counts.saves, counts.loads + last, counts.peak_states)
 

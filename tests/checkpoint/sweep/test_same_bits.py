@@ -45,11 +45,11 @@ def recorder(step):
 
 
 def checked(step):
-    """Return a step that is handed arrays in the canonical layout."""
+    """Return a step or a pull that is handed states in the canonical layout."""
 
-    def call(k, x):
+    def call(k, x, *g):
         assert x.flags.carray and x.flags.writeable
-        return step(k, x)
+        return step(k, x, *g)
 
     return call
 
@@ -64,7 +64,7 @@ def test_every_schedule_storage_and_length(storage, kind, tmp_path):
         step = checked(STEPS[kind]())
         record = recorder(step)
         options = {**up_to(steps, known), "schedule": schedule, "storage": STORAGES[storage](tmp_path), "record": record}
-        result = reverse(step, spoiling_pull, x0, seed, **options)
+        result = reverse(step, checked(spoiling_pull), x0, seed, **options)
         if steps not in plain:
             plain[steps] = reverse(STEPS[kind](), mix_pull, x0, seed, steps=steps, schedule=StoreAll())
         same = [one.tobytes() for one in plain[steps][:2]] == [one.tobytes() for one in result[:2]]

@@ -169,6 +169,7 @@ CASES |= {
     "import inside, a part by its path": importing("import {0}.sub as s", "s.a"),
     "import inside, relative": importing("from . import sub", "sub.a"),
     "import inside, relative by name": importing("from .sub import a", "a"),
+    "import by a computed name": importing("import importlib", "importlib.import_module(''.join(['{0}'])).a"),
 }
 
 

@@ -81,6 +81,7 @@ REFUSED = {
     "counted branch": (lambda x, n=[]: (n.append(1), np.sin(x) if len(n) % 2 else np.cos(x))[1], X, r"two traces of .* differ"),
     "counted turns": (lambda x, n=[]: (n.append(1), sum([x] * len(n)))[1], X, r"two traces of .* differ"),
     "random result": (lambda x: (x, np.array([random.random()])), X, r"draws random numbers \(random\)"),
+    "random number": (lambda x: (x, random.random()), X, r"draws random numbers \(random\)"),
     "choice": (lambda x: x * secrets.choice([1.0, 2.0]), X, r"draws random numbers \(os\.urandom\)"),
     # arguments
     "object array": (lambda x: x, np.array([None]), r"argument 0 has dtype object"),

@@ -85,6 +85,7 @@ def assert_same(got, expected):
         (lambda x: 1.0 / x, 0.0, -inf),
         (lambda x: x / 0.0, 1.0, inf),
         (lambda x: x**2, 1e300, 2e300),
+        (lambda x: x**2.5, 1e200, 2.5 * 1e200**1.5),
         (lambda x: x**0.5, -1.0, nan),
     ],
 )

@@ -21,7 +21,7 @@ def rosen(x):
 
 @modes
 def test_against_the_closed_form(gradient):
-    np.testing.assert_allclose(gradient(rosen)(X), scipy.optimize.rosen_der(X), rtol=1e-12)
+    np.testing.assert_allclose(gradient(rosen)(X), scipy.optimize.rosen_der(X), rtol=1e-14)
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 100, None])
