@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from ..ir.nodes import ArrayType, Assign, Call, Cast, Fill, For, ForRows, Lane, Load, Reshape, Row, Statement, Store, Var, number
-from ..ir.to_python import expression as printed
 from ..ir.values import arithmetic_dtype, op, wrapped
+from ..ir.walk import walked
 from ..loops.forms import AffineIndex, Node
 from ..loops.inline import Expression
 from ..loops.nests import below, is_angle
 from .build import PARTS_OF, affine, chained, combined, condition, joined, literal, neutral, piecewise
 
 LARGE = Var("large", "bool")
+#: operands and operators of an expression that is written in one line
+LONG_LINE = 25
 
 
 class Body:
@@ -64,7 +66,7 @@ class Body:
             )
             if expression.kind == "number" or (expression.kind == "read" and self.at_hand(node)):
                 self.enter(expression, node)
-            elif once and not is_angle(mine[0]) and not repeats(mine[0]) and len(printed(node)) < 80:
+            elif once and not is_angle(mine[0]) and not repeats(mine[0]) and sum(1 for _ in walked(node)) < LONG_LINE:
                 self.enter(expression, node)
                 inlined.append(expression)
             else:

@@ -34,7 +34,6 @@ from ..ir.walk import walked
 from ..loops.forms import NoLoopForm
 from ..rules.kinds import row_says
 from .build import array, row_of, variable
-from .emit import text_of
 from .fragments import Unit
 from .native import compiled, too_long
 
@@ -56,8 +55,7 @@ class ChainKernels:
 
     def __init__(self, units: list[Unit], functions: list[Function], threads: int | None, within: Sequence[Function] = ()):
         self.module = Module((*(part for unit in units for part in unit.module.parts), *within, *functions))
-        self.source = text_of(self.module)
-        reason = too_long(self.source, *(unit.program for unit in units))
+        reason = too_long(self.module, *(unit.program for unit in units))
         if reason is not None:
             raise NoLoopForm(reason)
         self.units, self.functions, self.threads, self.compiled = units, functions, threads, False

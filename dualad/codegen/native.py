@@ -9,8 +9,9 @@ import numpy as np
 
 from ..graph.program import Program
 from ..graph.trace import where_in
-from ..ir.nodes import Module
+from ..ir.nodes import Function, Module
 from ..ir.verify import checking, verify
+from ..ir.walk import line_count
 from ..loops.forms import Node
 from ..loops.fuse import Plan, plan
 from ..loops.threads import in_blocks
@@ -21,9 +22,9 @@ from .emit import Source, emit
 from .fragments import STEPS
 
 
-def too_long(source: str, *programs: Program) -> str | None:
-    """Return why a source should not be compiled, None where it may."""
-    lines = source.count("\n")
+def too_long(module: Module, *programs: Program) -> str | None:
+    """Return why a module should not be compiled, None where it may."""
+    lines = sum(line_count(part.body) for part in module.parts if isinstance(part, Function))
     if lines <= 2 * PROGRAM_OPERATIONS:
         return None
     busiest = Counter(operation.line for program in programs for operation in program.operations).most_common(1)[0][0]
@@ -43,7 +44,6 @@ class Native:
             self.plan = in_blocks(self.plan)
         self.emitted = emit(self.plan, STEPS, joins=True)
         self.threads = (threads or 1) if self.emitted.additions >= WOKEN_ADDITIONS else 1
-        self.source = self.emitted.text
         self.notes = notes(self.plan, self.emitted)
         self.fixed: dict[Node, np.ndarray] = {}  # the small constant arrays, which parts hold themselves
         self.functions = self.compile()
@@ -51,9 +51,13 @@ class Native:
         self.buffers = {k: [node for node in nodes if node not in self.fixed] for k, nodes in self.emitted.parts.items()}
         self.raw, self.call, self.raw_flat, self.flat = Callers(self.plan, self.emitted, self.buffers, self.functions).made()
 
+    @property
+    def source(self) -> str:
+        return self.emitted.text
+
     def compile(self):
         """Compile all functions for the types of their buffers, or load their machine code; return what runs without looking at types."""
-        reason = too_long(self.source, self.plan.program)
+        reason = too_long(self.emitted.module, self.plan.program)
         if reason is not None:
             raise OverflowError(reason)
         if checking():

@@ -37,6 +37,19 @@ def set_by(statements: tuple[Statement, ...]) -> Iterator[str]:
                 yield from set_by(statement.then + statement.otherwise)
 
 
+def line_count(statements: tuple[Statement, ...]) -> int:
+    """Return how many lines statements are, with those inside of loops and branches."""
+    total = 0
+    for statement in statements:
+        total += 1
+        match statement:
+            case For(body=body) | ForRows(body=body):
+                total += line_count(body)
+            case If():
+                total += line_count(statement.then) + line_count(statement.otherwise)
+    return total
+
+
 def walked(node: Any) -> Iterator[Expression | Statement]:
     """Yield a statement, and all statements and expressions in it, each once."""
     seen, left = set(), [node]

@@ -21,6 +21,7 @@ from dualad.codegen import arithmetic, kernels, machine, scalars, to_llvm
 from dualad.codegen.machine import FUSES, code, optimised
 from dualad.codegen.native import Native
 from dualad.codegen.to_llvm import kernel
+from dualad.ir import to_python
 from dualad.ir.nodes import ArrayType, Call, For, ForRows, Load, Store, Table, number
 from dualad.ir.values import Value, call, op
 from dualad.rules.kinds import ROWS, strong_multiply
@@ -375,6 +376,15 @@ def test_emitted_programs_as_python_runs_what_is_printed(name):
         with np.errstate(all="ignore"):
             plain[part](*expected)
         close(given, expected, rtol=0.0)
+
+
+def test_nothing_is_printed_to_be_compiled(monkeypatch):
+    monkeypatch.setattr(to_python, "PRINTED", {})
+    monkeypatch.setattr(to_python, "WRITTEN", {})
+    native = Native(SOURCES["in_slices_vjp"])
+    assert native.functions and "loop nests" in native.notes
+    with pytest.raises(KeyError):
+        native.source
 
 
 @pytest.mark.parametrize("name", ["wave", "wave_jvp", "in_slices_vjp", "lorenz", "rows_and_columns"])
