@@ -18,7 +18,7 @@ import numpy as np
 
 from ..core.levels import View, version_of
 from ..core.traced import Traced
-from ..support.costs import ONE_BY_ONE, SMALL_ARRAY_BYTES, WATCHED_LENGTH
+from ..support.costs import ONE_BY_ONE, WATCHED_LENGTH
 from .program import Value, key_of
 from .symbol import Symbol
 
@@ -139,7 +139,7 @@ def note(x, name, found, trace, met):
         if kind in CONTAINERS:
             found.plain[name] = kind, len(x)
         if kind is np.ndarray and x.dtype != object:
-            found.plain[name] = id(x), x.tobytes() if x.nbytes <= SMALL_ARRAY_BYTES else hash(x.tobytes())
+            found.plain[name] = id(x), hash(x.tobytes())
         elif parts is None or len(parts) + len(found.plain) > WATCHED_LENGTH or len(name) > ONE_BY_ONE:
             found.plain[name] = object()
         else:

@@ -146,7 +146,7 @@ class Members:
             if found is None:
                 return None
             learnt = learnt if new is before else i
-            if i - learnt == KEPT_VARIANTS // 2:
+            if i - learnt == KEPT_VARIANTS:
                 break
         return None if new is entry else self.together()
 

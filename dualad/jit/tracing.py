@@ -160,7 +160,7 @@ def traced_twice(jitted, call, examples, known, below):
     except Apart:
         paths, (program, count) = [first], counted([first])
     checks = Checks(jitted, program, perf_counter() - started, effect)
-    soon = known is None or backend == "numpy" or checks.needed > 2 * CHUNK_BYTES
+    soon = known is None or backend == "numpy" or checks.needed > CHUNK_BYTES
     compiled = Compiled(program, backend, jitted.__name__, jitted.threads, 0 if soon else KEPT_VARIANTS)
     return Entry(compiled, watch, paths, count + (below.count if below else 0), checks, integers, below)
 

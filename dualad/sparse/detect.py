@@ -32,7 +32,7 @@ from ..loops.lower import lower
 from ..loops.maps import scalar_of
 from ..rules.kinds import ROWS, Constant, strong_multiply
 from ..rules.shapes import select
-from ..support.costs import PROGRAM_OPERATIONS
+from ..support.costs import PATTERN_PARTS, PROGRAM_OPERATIONS
 from .calls import called
 from .sets import Sets, TooDense, identity_table, together, union
 
@@ -226,7 +226,7 @@ class Reader:
                 return out.reshape(node.shape)
 
             result.append(source.map(moved, node.shape))
-            if len(result) > 8:
+            if len(result) > PATTERN_PARTS:
                 result = [union(node.shape, result).united()]
         return union(node.shape, result)
 
