@@ -288,26 +288,18 @@ class DurableJournal:
         """The same pull; now and then there is a durable point behind it."""
         session, now, resumed = self.session, self.now, self.now.pulled or self.now.first
 
-        def explained(k: int, x: Any, g: Any) -> Any:
-            try:
-                return pull(k, x, g)
-            except RuntimeError as error:
-                error.add_note(f"Disk: states in {session.path} are of an earlier process; if the call is not the same, {ANEW}")
-                raise
-
-        made = explained if resumed else pull
-
         def noted(k: int, x: Any, g: Any) -> Any:
             started = monotonic()
             now.state, self.cotangent = "", None
-            if started < session.due and started < self.digest_due and k and now.pulled:  # as nearly always: no point can follow
-                g = made(k, x, g)
-                now.left = k
-                return g
             if started >= self.digest_due or (started >= session.due and session.ready()):
                 now.state = digest(x, "resume: a state")
                 self.digest_due = started + ((monotonic() - started) / COMPARISON_SHARE if session.every else 0.0)
-            g = made(k, x, g)
+            try:
+                g = pull(k, x, g)
+            except RuntimeError as error:
+                if resumed:
+                    error.add_note(f"Disk: states in {session.path} are of an earlier process; if the call is not the same, {ANEW}")
+                raise
             self.cotangent, now.left = g, k
             if not now.pulled:
                 self.check_container(g)
@@ -318,13 +310,9 @@ class DurableJournal:
 
         return noted
 
-    def at(self, position: int, *working: Any) -> None:
-        """Make a durable point between two steps, if possible.
-        `working`: x_position, and, while the length is unknown, the driver's copy of the state before it."""
-        self.commit(position, *working)
-
     def commit(self, position: int | None = None, *working: Any) -> None:
-        """Make a durable point, unless the last one is still being written, or the last pull has no digest."""
+        """Make a durable point, unless the last one is still being written, or the last pull has no digest.
+        `working`, between two steps: x_position, and, while the length is unknown, the driver's copy of the state before it."""
         session, now = self.session, self.now
         begun = now.sweep == "reverse" and now.left < (now.steps or 0)
         if (begun and now.left and not now.state) or not session.ready():

@@ -12,9 +12,9 @@ from typing import Any
 from dualad.support.byte_sizes import format_bytes
 from dualad.support.forks import lock_of
 
-from ..storage.codec import check_leaves, encode_leaves, encode_rows, next_header, next_rows, unreadable
+from ..storage.codec import check_leaves, encode_leaves, encode_records, next_header, next_rows, unreadable
 from ..storage.files import appended, of_others, opened
-from ..storage.memory import Kind, Pattern
+from ..storage.memory import Kind, Pattern, Record
 from ..support.costs import GATHERED_BYTES
 
 MAGIC = b"CKPT"  # of every record, see `codec`
@@ -25,8 +25,7 @@ class Log:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.end, self.unsynced = 0, False
-        self.file = appended(path)
+        self.end, self.file = 0, appended(path)
 
     def write(self, blocks: Iterable[Any]) -> None:
         """Append records as a whole; OSError as the system gives it."""
@@ -36,7 +35,6 @@ class Log:
         while rest:
             rest = rest[self.file.write(rest) :]
         self.end += len(data)
-        self.unsynced = True
 
     def cut(self) -> None:
         if self.file.seek(0, os.SEEK_END) > self.end:
@@ -44,9 +42,7 @@ class Log:
 
     def sync(self) -> None:
         """Return when the disk itself has what was written; for a thread beside the one that writes."""
-        if self.unsynced:
-            self.unsynced = False  # before: what is written meanwhile may be too late for this call
-            os.fsync(self.file.fileno())
+        os.fsync(self.file.fileno())
 
     def close(self) -> None:
         """Close the file; may be called again."""
@@ -79,7 +75,8 @@ class RowLog(Log):
     def seal(self) -> None:
         """End the group of rows of one kind."""
         if self.indices:
-            self.waiting += map(bytes, encode_rows(self.pattern, self.indices, self.packed, self.label))
+            record = Record(self.pattern, None, self.indices.tolist(), self.packed)
+            self.waiting += map(bytes, encode_records([record], self.label))
         self.indices, self.packed = array("q"), bytearray()
 
     def flush(self) -> None:

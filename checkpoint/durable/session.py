@@ -16,8 +16,8 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from math import inf
 from pathlib import Path
 from secrets import token_hex
@@ -27,9 +27,10 @@ from zlib import crc32
 
 import optree
 
-from ..storage.background import LOCK, Batch, DiskSession, File, Folder, StateFile
-from ..storage.codec import NAMESPACE, check_leaves, read_leaves, write_leaves
+from ..storage.background import LOCK, DiskSession, File, Folder
+from ..storage.codec import NAMESPACE, check_leaves, read_leaves, read_records, write_leaves
 from ..storage.files import Lock, made_folder, of_others, opened, sync_file, write_file
+from ..storage.memory import NUMBER, Record
 from ..storage.states import nbytes
 from ..storage.storage import DamagedState
 from ..storage.worker import Job
@@ -45,7 +46,7 @@ FORMAT = "sweep of checkpoint, 6"
 SIGNATURE = json.dumps({"format": FORMAT})[:-1].encode()  # the beginning of a manifest
 ANEW = "remove the folder to begin anew"
 REST = 1 / DURABLE_SHARE - 1  # a point is made no earlier than after so many times the time that the last one took
-WHAT = {"point": "a durable point", "final": "the end of the first sweep"}
+WHAT = {"point": "a durable point", "final": "the end of the first sweep", "batch": "a batch of small states"}
 
 
 class Mark(NamedTuple):
@@ -59,15 +60,13 @@ class Mark(NamedTuple):
 
 class DurableFolder(Folder):
     """A folder that one sweep at a time has, under its lock; a `shared` one may hold other files too.
-    `run`: id of the run, after `begin`; `error`: of the writer, which then stops; `finished`: the files may be removed."""
+    `run`: id of the run, after `begin`; `finished`: the files may be removed."""
 
     def __init__(self, path: Path, shared: bool) -> None:
         super().__init__(path)
         self.path, self.shared = path, shared
         self.run, self.finished = "", False
         self.logs: dict[str, RowLog] = {}
-        self.error: BaseException | None = None
-        self._unsynced = True  # the manifest
         self.lock = Lock(path / LOCK)
 
     def open(self) -> None:
@@ -100,23 +99,6 @@ class DurableFolder(Folder):
         self.run = token_hex(8)
         write_manifest(self.path / MANIFEST, {"format": FORMAT, "run": self.run, "call": dict(call)})
         return []
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """What the thread writes: after an error nothing more, or a later file could claim what an earlier one lacks."""
-        if self.error is not None:
-            raise self.error
-        try:
-            yield
-        except BaseException as error:
-            self.error = error
-            raise
-
-    def sync(self) -> None:
-        """Force the manifest onto the disk itself, once."""
-        if self._unsynced:
-            sync_file(self.path / MANIFEST)
-            self._unsynced = False
 
     def survey(self) -> set[str]:
         """Return the names in the folder that are a sweep's; FileExistsError if there are others and the folder is not shared."""
@@ -278,34 +260,35 @@ class DurableStates(DiskSession):
         A state that no file has counts as damaged when it is loaded."""
         leaves, structure = optree.tree_flatten(like, none_is_leaf=True, namespace=NAMESPACE)
         self._structure = structure
-        folder, wanted, damaged, used = self._opened(), set(indices), [], set()
+        folder, wanted, damaged = self._opened(), set(indices), []
+        files: list[File] = []
         for mark in marks:
             if mark.kind == "batch":
-                batch = Batch(mark.path, folder, [])
                 try:
-                    records = batch.records()
+                    records = read_records(mark.path, folder.label(mark.path.name), WHAT["batch"])
                 except DamagedState as error:
                     damaged.append(error)
                     continue
-                batch.structures = [structure] * len(records)
-                batch.sizes = {index: nbytes(leaves) for rows in records for index, leaves in rows.items()}
-                batch.content = None
-                self._batches.update(dict.fromkeys(wanted & batch.sizes.keys(), batch))
-        for index, batch in self._batches.items():
-            batch.left += 1
-            self._bytes += batch.sizes[index]
-            self._large[index] = batch
-            used.add(batch.path)
+                sizes = {index: nbytes(leaves) for rows in records for index, leaves in rows.items()}
+                files.append(File(mark.path, folder, None, sizes))
+                files[-1].structures = [structure] * len(records)
+        in_batches = {index for file in files for index in file.sizes}
         paths = {mark.index: mark.path for mark in marks if mark.kind == "state"}
-        for index in wanted - self._large.keys():
-            file = StateFile(paths.get(index) or self.path / f"{index}.lost", folder, index, [], structure)
-            file.content, file.sizes, file.written = None, {index: nbytes(leaves)}, Job()
+        for index in wanted - in_batches:
+            file = File(paths.get(index) or self.path / f"{index}.lost", folder, None, {index: nbytes(leaves)})
+            file.structures, file.written = [structure], Job()
             if index not in paths:
                 file.lost = DamagedState(f"Disk: state {index} is in no file of {self.path} that can be read back")
                 file.lost.told = bool(damaged)
-            self._large[index] = file
-            self._bytes += file.nbytes
-            used.add(file.path)
+            files.append(file)
+        for file in files:
+            file.left = 0
+            self._large.update(dict.fromkeys(wanted & file.sizes.keys(), file))
+        self._files.update(self._large)
+        for index, file in self._large.items():
+            file.left += 1
+            self._bytes += file.sizes[index]
+        used = {file.path for file in self._large.values()}
         self.peak_states, self.peak_bytes = max(self.peak_states, len(self)), max(self.peak_bytes, self._bytes)
         self._superseded = [mark.path for mark in marks if mark.kind != "final" and mark.path not in used]
         return damaged
@@ -318,8 +301,7 @@ class DurableStates(DiskSession):
 
     def note(self, index: int, leaves: list[Any]) -> None:
         """Have the state written from which the last step of the first sweep gives x_index; takes ownership of the leaves."""
-        check_leaves(leaves)
-        self._submit(self._file(index, "final", leaves, optree.tree_structure(leaves, none_is_leaf=True)))  # type: ignore[arg-type]
+        self._submit(self._state_file("final", index, NUMBER, leaves))
 
     def ready(self) -> bool:
         """Return whether there can be a durable point now; what the writing thread raised is raised."""
@@ -343,7 +325,7 @@ class DurableStates(DiskSession):
         started = monotonic()
         check_leaves(leaves)
         folder = self._opened()
-        saved = [index for index in dict.fromkeys(self._saved) if index in self._pool and index not in self._batches]
+        saved = [index for index in dict.fromkeys(self._saved) if index in self._pool and index not in self._files]
         if saved:
             self._start(self._batch(saved))
         for file in self._resident:
@@ -362,7 +344,7 @@ class DurableStates(DiskSession):
                     sync_file(part.path)
                 for log in tuple(folder.logs.values()):
                     log.sync()
-                folder.sync()
+                sync_file(folder.path / MANIFEST)
                 write_leaves(path, position, leaves, sync=True, label=folder.label(path.name))
             remove_files(doomed)
             if self.every:
@@ -382,11 +364,11 @@ class DurableStates(DiskSession):
 
     def peek(self, index: int) -> Any:
         """A saved state that is not loaded for the schedule: neither counted nor copied, and not to be written into."""
-        if isinstance(batch := self._large.get(index), Batch):
-            self._fetch(batch)
+        if (file := self._large.get(index)) is not None and file.is_batch:
+            self._fetch(file)
         if (packed := self._pool.get(index)) is not None:
             return packed[0].unflatten(packed[1])
-        return self._get(index, "read").read()
+        return self._get(index, "read").state()
 
     def finish(self) -> None:
         """Remove all files: the sweep is done."""
@@ -416,15 +398,10 @@ class DurableStates(DiskSession):
         self._number += 1
         return self._opened().path / f"{self._number:015d}-{self._number if index is None else index:012d}.{kind}"
 
-    def _file(self, index: int, kind: str, leaves: list[Any], structure: optree.PyTreeSpec) -> StateFile:
-        file = super()._file(index, kind, leaves, structure)
+    def _file(self, path: Path, content: list[Record], sizes: dict[int, int]) -> File:
+        file = super()._file(path, content, sizes)
         self._unsynced.append(file)
         return file
-
-    def _batch(self, indices: list[int]) -> Batch:
-        batch = super()._batch(indices)
-        self._unsynced.append(batch)
-        return batch
 
     def _discard(self, file: File) -> None:
         """Remove a file once there are two points without it, or at once if there was none with it."""

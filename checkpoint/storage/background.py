@@ -20,9 +20,9 @@ import optree
 from dualad.support.byte_sizes import format_bytes
 
 from ..support.costs import GATHERED_BYTES, HELD_BYTES, WAIT_WARNING_SECONDS
-from .codec import NAMESPACE, check_leaves, encode_leaves, encode_rows, read_leaves, read_records
+from .codec import NAMESPACE, check_leaves, encode_records, read_records
 from .files import Lock, made_folder, write_file
-from .memory import MemorySession, Pattern
+from .memory import MemorySession, Pattern, Record
 from .states import copy_state, nbytes
 from .storage import DamagedState
 from .worker import Job, Worker
@@ -33,37 +33,49 @@ SURVEYED: set[Path] = set()  # where this process has looked for abandoned folde
 
 
 class File:
-    """Saved states in one file of a folder. `content`: what is to be written, while it is in main memory."""
+    """Saved states in one file of a folder. `content`: the records that are to be written, while they are in main memory.
+    `sizes`: bytes of the leaves of each state; `structures`: of each record."""
 
-    def __init__(self, path: Path, folder: "Folder", what: str, content: Any, sizes: dict[int, int]) -> None:
-        self.path, self.folder, self.what, self.content = path, folder, what, content
-        self.sizes = sizes  # bytes of the leaves of each state
+    def __init__(self, path: Path, folder: "Folder", content: list[Record] | None, sizes: dict[int, int]) -> None:
+        self.path, self.folder, self.content, self.sizes = path, folder, content, sizes
+        self.structures = [record.structure for record in content or ()]
+        self.left = len(sizes)  # of the states that are of use
+        self.is_batch = path.suffix == ".batch"  # of small states
+        self.what = "a batch of small states" if self.is_batch else f"state {next(iter(sizes))}"
         self.written: Job | None = None  # from when it has been put to the thread
+        self.lost: DamagedState | None = None  # where it is known that there is no such file
         self.inherited = False  # from the process of which this one is a fork
 
     @property
     def nbytes(self) -> int:
         return sum(self.sizes.values())
 
-    @property
-    def label(self) -> str:
-        """What the records in it bear."""
-        return self.folder.label(self.path.name)
-
-    def blocks(self) -> list[Any]:
-        """The bytes of the content."""
-        raise NotImplementedError
-
     def write(self) -> None:
         """Write the content, unless that is done."""
         if self.content is not None:
             with self.folder.writing():
-                write_file(self.path, self.blocks(), self.what)
+                write_file(self.path, encode_records(self.content, self.folder.label(self.path.name)), self.what)
 
     def move(self) -> None:
         """Write the content, and free its memory."""
         self.write()
         self.content = None
+
+    def read(self) -> Iterator[tuple[int, optree.PyTreeSpec, list[Any]]]:
+        """Index, structure and leaves of every state, not copied if they are in main memory."""
+        if self.lost is not None:
+            raise self.lost
+        records = [record.leaves() for record in self.content or ()]
+        if self.content is None:
+            records = read_records(self.path, self.folder.label(self.path.name), self.what, self.sizes)
+        for rows, structure in zip(records, self.structures, strict=True):
+            for index, leaves in rows.items():
+                yield index, structure, leaves
+
+    def state(self) -> Any:
+        """The only state."""
+        ((_, structure, leaves),) = self.read()
+        return structure.unflatten(leaves)
 
     def remove(self) -> None:
         """Remove the file, or see to it that it is not written."""
@@ -72,51 +84,6 @@ class File:
         if not self.written.cancel():
             self.written.result()
         self.path.unlink(missing_ok=True)
-
-
-class StateFile(File):
-    """The file of one large state, whose content are its leaves."""
-
-    def __init__(self, path: Path, folder: "Folder", index: int, leaves: list[Any], structure: optree.PyTreeSpec) -> None:
-        super().__init__(path, folder, f"state {index}", leaves, {index: nbytes(leaves)})
-        self.index, self.structure = index, structure
-        self.lost: DamagedState | None = None  # where it is known that there is no such file
-
-    def blocks(self) -> list[Any]:
-        return encode_leaves(self.index, self.content, self.label)
-
-    def read(self) -> Any:
-        """The state, not copied if it is in main memory."""
-        if self.lost is not None:
-            raise self.lost
-        leaves = self.content
-        return self.structure.unflatten(read_leaves(self.path, self.index, self.label) if leaves is None else leaves)
-
-
-class Batch(File):
-    """The file of many small states, whose content are patterns, indices and rows; `left` of the states are of use."""
-
-    def __init__(self, path: Path, folder: "Folder", groups: list[tuple[Pattern, optree.PyTreeSpec, list[int], bytes]]) -> None:
-        sizes = {index: pattern.nbytes for pattern, _, indices, _ in groups for index in indices}
-        super().__init__(path, folder, "a batch of small states", groups, sizes)
-        self.structures = [structure for _, structure, _, _ in groups]
-        self.left = len(sizes)
-
-    def blocks(self) -> list[Any]:
-        records = [encode_rows(pattern, indices, rows, self.label) for pattern, _, indices, rows in self.content]
-        return [block for record in records for block in record]
-
-    def records(self) -> list[dict[int, list[Any]]]:
-        return read_records(self.path, self.label, self.what)
-
-    def read(self) -> list[tuple[int, optree.PyTreeSpec, list[Any]]]:
-        """Index, structure and leaves of every state."""
-        groups = self.content
-        if groups is None:
-            records = [list(rows.items()) for rows in self.records()]
-        else:
-            records = [[(index, pattern.unpack(rows, i * pattern.size)) for i, index in enumerate(k)] for pattern, _, k, rows in groups]
-        return [(index, structure, leaves) for rows, structure in zip(records, self.structures, strict=True) for index, leaves in rows]
 
 
 class DiskSession(MemorySession):
@@ -133,8 +100,8 @@ class DiskSession(MemorySession):
         self._began, self._waited, self._warned = monotonic(), 0.0, False  # seconds spent waiting for the disk
 
     def _forget(self) -> None:
-        self._batches: dict[int, Batch] = {}  # in which a small state was written
-        self._resident: deque[StateFile] = deque()  # the newest large states, which are in main memory; oldest first
+        self._files: dict[int, File] = {}  # of large states, and of small ones that were written
+        self._resident: deque[File] = deque()  # of the newest large states, which are in main memory; oldest first
         self._writing: deque[File] = deque()  # what else is being written; oldest first
         self._ahead: tuple[int, Job] | None = None  # one state in main memory, or on its way there
         self._reversing = False  # whether anything was loaded: from then on, the newest state is the next one needed
@@ -153,7 +120,7 @@ class DiskSession(MemorySession):
             return size
         check_leaves(leaves)
         self._make_room()
-        file = self._large[index] = self._file(index, "state", copy_state(list(leaves)), structure)
+        file = self._large[index] = self._state_file("state", index, structure, copy_state(list(leaves)))
         self._resident.append(file)
         if len(self._resident) >= self._queue:  # the next one will need its place
             self._start(self._resident[0])
@@ -162,12 +129,12 @@ class DiskSession(MemorySession):
     def _take(self, index: int, file: Any) -> Any:
         self._here()
         self._reversing = True
-        if isinstance(file, Batch):
+        if file.is_batch:
             self._fetch(file)
             structure, leaves = self._pool.get(index)  # type: ignore[misc]  # it is there now
             return structure.unflatten(leaves)
         if file.content is not None:
-            return copy_state(file.read())
+            return copy_state(file.state())
         self.prefetch(index)
         assert self._ahead is not None
         return copy_state(self._waited_for(self._ahead[1], file))
@@ -178,31 +145,26 @@ class DiskSession(MemorySession):
         if index in self._pool:
             return
         file = self._get(index, "read")
-        if isinstance(file, StateFile) and file.content is None and (self._ahead is None or self._ahead[0] != index):
-            self._ahead = index, self._open().reader.submit(file.read)
+        if not file.is_batch and file.content is None and (self._ahead is None or self._ahead[0] != index):
+            self._ahead = index, self._open().reader.submit(file.state)
 
     def drop(self, index: int) -> None:
         self._here()
         super().drop(index)
-        batch = self._batches.pop(index, None)
-        if batch is not None:
-            batch.left -= 1
-            if not batch.left:
-                if batch in self._writing:
-                    self._writing.remove(batch)
-                self._discard(batch)
-
-    def _freed(self, index: int, file: Any) -> None:
-        if isinstance(file, StateFile):
-            if self._ahead is not None and self._ahead[0] == index:
-                self._ahead[1].wait()
-                self._ahead = None
-            if file in self._resident:
-                self._resident.remove(file)
+        if (file := self._files.pop(index, None)) is None:
+            return
+        if self._ahead is not None and self._ahead[0] == index:
+            self._ahead[1].wait()
+            self._ahead = None
+        file.left -= 1
+        if not file.left:
+            for files in (self._resident, self._writing):
+                if file in files:
+                    files.remove(file)
             self._discard(file)
-            there = (other for other, file in self._large.items() if isinstance(file, StateFile) and file.content is None)
-            if self._reversing and (newest := max(there, default=None)) is not None:
-                self.prefetch(newest)
+        on_disk = (index for index, file in self._large.items() if not file.is_batch and file.content is None)
+        if self._reversing and not file.is_batch and (newest := max(on_disk, default=None)) is not None:
+            self.prefetch(newest)
 
     def _size(self, index: int, file: File) -> int:
         return file.sizes[index]
@@ -224,20 +186,24 @@ class DiskSession(MemorySession):
             file = self._writing.popleft()
             self._waited_for(file.written, file)
         indices = self._pool.indices()[: max(len(self._pool) // PARTS, 1)]
-        unwritten = [index for index in indices if index not in self._batches]
+        unwritten = [index for index in indices if index not in self._files]
         if unwritten:
             self._submit(self._batch(unwritten))
         for index in indices:
             self._pool.remove(index)
-            self._large[index] = self._batches[index]
+            self._large[index] = self._files[index]
 
-    def _batch(self, indices: list[int]) -> Batch:
-        """A batch of small states that are in main memory, not yet written."""
-        batch = Batch(self._new_path("batch"), self._open(), self._pool.batch(indices))
-        self._batches.update(dict.fromkeys(indices, batch))
-        return batch
+    def _batch(self, indices: list[int]) -> File:
+        """The file, not yet written, of small states that are in main memory."""
+        records = self._pool.batch(indices)
+        return self._file(self._new_path("batch"), records, {k: record.pattern.nbytes for record in records for k in record.indices})
 
-    def _fetch(self, batch: Batch) -> None:
+    def _state_file(self, kind: str, index: int, structure: optree.PyTreeSpec, leaves: list[Any]) -> File:
+        """The file, not yet written, of a state that has one of its own."""
+        record = Record(Pattern(check_leaves(leaves)), structure, [index], leaves)
+        return self._file(self._new_path(kind, index), [record], {index: nbytes(leaves)})
+
+    def _fetch(self, batch: File) -> None:
         """Take the states that were written together back into main memory, except those that are there."""
         for index, structure, leaves in batch.read():
             if self._large.get(index) is batch:
@@ -247,7 +213,7 @@ class DiskSession(MemorySession):
     def _start(self, file: File) -> None:
         """Have a state written that may not be yet."""
         if file.written is None:
-            file.written = self._open().writer.submit(file.move if isinstance(file, Batch) else file.write)
+            file.written = self._open().writer.submit(file.move if file.is_batch else file.write)
 
     def _submit(self, file: File) -> None:
         """Have something written that is in main memory until then."""
@@ -285,8 +251,10 @@ class DiskSession(MemorySession):
             )
         return result
 
-    def _file(self, index: int, kind: str, leaves: list[Any], structure: optree.PyTreeSpec) -> StateFile:
-        return StateFile(self._new_path(kind, index), self._open(), index, leaves, structure)
+    def _file(self, path: Path, content: list[Record], sizes: dict[int, int]) -> File:
+        file = File(path, self._open(), content, sizes)
+        self._files.update(dict.fromkeys(sizes, file))
+        return file
 
     def _new_path(self, kind: str, index: int | None = None) -> Path:
         """The path of a new file: of the state `index`, or of a batch."""
@@ -321,7 +289,7 @@ class DiskSession(MemorySession):
             self._writing.clear()
             self._resident.clear()  # what is in main memory stays there
             self._ahead = self._folder = None
-            for file in (*self._large.values(), *self._batches.values()):
+            for file in self._files.values():
                 file.inherited, file.written = True, Job()
 
 
@@ -332,6 +300,7 @@ class Folder:
         self.parent = parent
         self._name()
         self.writer, self.reader = Worker(), Worker()
+        self.error: BaseException | None = None  # of the writer, which then stops
         self.process = os.getpid()
 
     def label(self, name: str) -> str:
@@ -340,8 +309,14 @@ class Folder:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """What the thread writes."""
-        yield
+        """What the thread writes: after an error nothing more, or a later file could claim what an earlier one lacks."""
+        if self.error is not None:
+            raise self.error
+        try:
+            yield
+        except BaseException as error:
+            self.error = error
+            raise
 
     def open(self) -> None:
         if self.parent is not None:

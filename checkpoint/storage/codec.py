@@ -11,7 +11,7 @@ import json
 import os
 import struct
 from ast import literal_eval
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 from zlib import crc32
@@ -19,7 +19,7 @@ from zlib import crc32
 import numpy as np
 
 from .files import opened, write_file
-from .memory import NUMBERS, Kind, Pattern, key_of, scalar
+from .memory import NUMBERS, Kind, Pattern, Record, key_of
 from .states import raw
 from .storage import DamagedState
 
@@ -42,7 +42,7 @@ def check_leaves(leaves: Sequence[Any]) -> tuple[Kind, ...]:
     raise TypeError(f"Disk: a state has {what}, which is not written to disk; use {ALLOWED}, or Memory()")
 
 
-def described(given: Kind) -> list[Any]:
+def kind_as_json(given: Kind) -> list[Any]:
     kind, dtype, value = given
     if dtype is None:
         return ["constant", value.hex() if kind is bytes else f"{value:x}" if kind is int else value, kind.__name__]
@@ -51,7 +51,7 @@ def described(given: Kind) -> list[Any]:
     return ["array" if kind is np.ndarray else "scalar", repr(np.lib.format.dtype_to_descr(dtype)), list(value)]
 
 
-def understood(text: list[Any]) -> Kind:
+def kind_of_json(text: list[Any]) -> Kind:
     match text:
         case [str(name)] if name in NAMES:
             return NUMBERS[NAMES[name]]
@@ -73,50 +73,30 @@ def understood(text: list[Any]) -> Kind:
 # ----------------------------------------------------------------------------------------------------------- records
 
 
-def read_row(pattern: Pattern, file: BinaryIO, check: int) -> tuple[list[Any], int]:
-    """Read leaves from a file, arrays straight into their memory, and the checksum of their parts."""
-    leaves: list[Any] = []
-    for kind, dtype, shape in pattern.key:
-        if dtype is None:
-            leaves.append(shape)
-            continue
-        array = np.empty(shape, dtype)
-        check = check_of(filled(file, raw(array)), check)
-        leaves.append(array if kind is np.ndarray else scalar(kind, array))
-    return leaves, check
-
-
 class Header(NamedTuple):
     """The header of a record."""
 
     label: str
     rows: int
-    leaves: list[list[Any]]  # see `_described`
+    leaves: list[list[Any]]  # see `kind_as_json`
     bytes: int  # of the data
     check: int  # of the data
 
 
-def encode_rows(pattern: Pattern, indices: Sequence[int], rows: bytes | bytearray | memoryview, label: str = "") -> list[Any]:
-    """The bytes of a record of packed rows, one behind the other."""
-    data = memoryview(rows)
-    return encode(pattern, indices, pattern.parts(data) if len(indices) == 1 else [data], label)
-
-
 def encode_leaves(index: int, leaves: Sequence[Any], label: str = "") -> list[Any]:
     """The bytes of a record of leaves with an index, in blocks that may show their memory; errors as `check_leaves`."""
-    pattern = Pattern(check_leaves(leaves))
-    return encode(pattern, [index], pattern.blocks(leaves), label)
+    return encode_records([Record(Pattern(check_leaves(leaves)), None, [index], list(leaves))], label)
 
 
-def encode(pattern: Pattern, indices: Sequence[int], blocks: Sequence[memoryview], label: str) -> list[Any]:
-    """The bytes of a record whose checksum goes through the data in these blocks: leaves of a single row, or rows as a whole."""
-    blocks = [raw(np.array(indices, np.int64)), *blocks]
-    check = 0
-    for block in blocks:
-        check = check_of(block, check)
-    content = Header(label, len(indices), list(map(described, pattern.key)), sum(map(len, blocks)), check)
-    header = json.dumps(content._asdict()).encode()
-    return [PREFIX.pack(MAGIC, FORMAT, len(header), crc32(header)), header, *blocks]
+def encode_records(records: Iterable[Record], label: str = "") -> list[Any]:
+    """The bytes of records, in blocks that may show the memory of leaves."""
+    encoded: list[Any] = []
+    for record in records:
+        blocks = [raw(np.array(record.indices, np.int64)), *record.blocks()]
+        kinds = list(map(kind_as_json, record.pattern.key))
+        header = json.dumps(Header(label, len(record.indices), kinds, sum(map(len, blocks)), sum_of(blocks))._asdict()).encode()
+        encoded += [PREFIX.pack(MAGIC, FORMAT, len(header), crc32(header)), header, *blocks]
+    return encoded
 
 
 def next_header(file: BinaryIO) -> Header:
@@ -128,7 +108,7 @@ def next_header(file: BinaryIO) -> Header:
     if crc32(header) != check:
         raise ValueError("its header has been altered")
     try:
-        content = Header(**json.loads(header))
+        content = Header(**json.loads(bytes(header)))
     except TypeError:
         content = None
     if content is None or not all(map(isinstance, content, (str, int, list, int, int))):
@@ -141,22 +121,15 @@ def next_rows(file: BinaryIO, label: str = "") -> dict[int, list[Any]]:
     header = next_header(file)
     if header.label != label:
         raise ValueError("it is of another run, or was another file")
-    pattern, count = Pattern(tuple(map(understood, header.leaves))), header.rows
+    pattern, count = Pattern(tuple(map(kind_of_json, header.leaves))), header.rows
     if header.bytes != count * (8 + pattern.size):
         raise ValueError("its data are not those of its header")
-    check_room(file, header.bytes)
-    indices = np.empty(count, np.int64)
-    check = check_of(filled(file, raw(indices)))
-    if count == 1:
-        leaves, check = read_row(pattern, file, check)
-        rows = [leaves]
-    else:
-        data = filled(file, raw(np.empty(count * pattern.size, np.uint8)))
-        check = check_of(data, check)
-        rows = [pattern.unpack(data, i * pattern.size) for i in range(count)] if check == header.check else []
-    if check != header.check:
+    data = take(file, header.bytes)
+    indices, rows = data[: 8 * count], data[8 * count :]
+    if sum_of([indices, *(pattern.parts(rows) if count == 1 else [rows])]) != header.check:
         raise ValueError("its data have been altered")
-    return dict(zip(indices.tolist(), rows, strict=True))
+    leaves = [pattern.unpack(rows, i * pattern.size, copy=count > 1) for i in range(count)]
+    return dict(zip(indices.cast("q"), leaves, strict=True))
 
 
 def check_of(data: memoryview, before: int = 0) -> int:
@@ -169,24 +142,22 @@ def check_of(data: memoryview, before: int = 0) -> int:
     return crc32(data[whole:], before)
 
 
+def sum_of(blocks: Sequence[memoryview]) -> int:
+    check = 0
+    for block in blocks:
+        check = check_of(block, check)
+    return check
+
+
 def bytes_left(file: BinaryIO) -> int:
     return os.fstat(file.fileno()).st_size - file.tell()
 
 
-def check_room(file: BinaryIO, length: int) -> None:
-    """Raise where so much is not left, before as much memory is asked for."""
+def take(file: BinaryIO, length: int) -> memoryview:
+    """Read so many bytes; where they are not there, that is a ValueError before so much memory is asked for."""
     if length > PART and length > bytes_left(file):
         raise ValueError("it is cut off")
-
-
-def take(file: BinaryIO, length: int) -> bytes:
-    check_room(file, length)
-    return bytes(filled(file, memoryview(bytearray(length))))
-
-
-def filled(file: BinaryIO, memory: memoryview) -> memoryview:
-    """Memory, filled from a file."""
-    rest = memory
+    memory = rest = raw(np.empty(length, np.uint8))
     while rest:
         read = file.readinto(rest)  # type: ignore[attr-defined]
         if not read:
@@ -205,16 +176,13 @@ def write_leaves(path: Path, index: int, leaves: Sequence[Any], *, sync: bool = 
 
 def read_leaves(path: Path, index: int, label: str = "", what: str = "") -> list[Any]:
     """Return the leaves of state `index`, every byte checked; see `read_records`."""
-    what = what or f"state {index}"
-    found = [(k, leaves) for rows in read_records(path, label, what) for k, leaves in rows.items()]
-    if [k for k, _ in found] != [index]:
-        raise unreadable(what, path, ValueError(f"it holds state {', '.join(str(k) for k, _ in found)}"))
-    return found[0][1]
+    (rows,) = read_records(path, label, what or f"state {index}", [index])
+    return rows[index]
 
 
-def read_records(path: Path, label: str, what: str) -> list[dict[int, list[Any]]]:
-    """Return the records of a file; `what` names its content in messages.
-    Raises DamagedState if the file is gone, truncated or altered, or belongs to another run (`label`)."""
+def read_records(path: Path, label: str, what: str, indices: Iterable[int] | None = None) -> list[dict[int, list[Any]]]:
+    """Return the records of a file, leaves by index; `what` names its content in messages.
+    Raises DamagedState if the file is gone, truncated or altered, or belongs to another run (`label`), or has not these states."""
     try:
         with io.BufferedReader(opened(path)) as file:
             records = [next_rows(file, label)]
@@ -222,6 +190,9 @@ def read_records(path: Path, label: str, what: str) -> list[dict[int, list[Any]]
                 if not file.peek().startswith(MAGIC):
                     raise ValueError("there is something behind its end")
                 records.append(next_rows(file, label))
+            found = [index for rows in records for index in rows]
+            if indices is not None and found != list(indices):
+                raise ValueError(f"it holds state {', '.join(map(str, found))}")
             return records
     except MemoryError:
         raise

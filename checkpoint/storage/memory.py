@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import optree
@@ -74,8 +74,8 @@ class Pattern:
             if dtype is not None:
                 np.ndarray(shape, dtype, buffer, at + place)[...] = leaf
 
-    def unpack(self, buffer: bytes | bytearray | memoryview, at: int) -> list[Any]:
-        """Read leaves from a buffer; arrays are copies."""
+    def unpack(self, buffer: bytes | bytearray | memoryview, at: int, copy: bool = True) -> list[Any]:
+        """Read leaves from a buffer; without `copy`, aligned arrays show its memory."""
         if self.struct is not None:
             values = list(self.struct.unpack_from(buffer, at))
             for i in self.restored:
@@ -87,7 +87,10 @@ class Pattern:
                 leaves.append(shape)
                 continue
             array = np.ndarray(shape, dtype, buffer, at + place)
-            leaves.append(np.array(array) if kind is np.ndarray else scalar(kind, array))
+            if kind is not np.ndarray:
+                leaves.append(array.item() if kind in NUMBERS else array[()])
+            else:
+                leaves.append(np.array(array) if copy or not array.flags.carray else array)
         return leaves
 
     def parts(self, row: memoryview) -> list[memoryview]:
@@ -99,8 +102,26 @@ class Pattern:
         return [raw(np.asarray(leaf, dtype)) for leaf, (_, dtype, _) in zip(leaves, self.key, strict=True) if dtype is not None]
 
 
-def scalar(kind: type, array: np.ndarray) -> Any:
-    return array.item() if kind in NUMBERS else array[()]
+class Record(NamedTuple):
+    """States of one pattern, as a file has them: their rows, one behind the other, or the leaves of a single one."""
+
+    pattern: Pattern
+    structure: Any  # of optree, where it is known
+    indices: list[int]
+    rows: bytes | bytearray | list[Any]
+
+    def blocks(self) -> list[memoryview]:
+        """The bytes of the rows; of a single one those of each leaf, whose memory they may show."""
+        if isinstance(self.rows, list):
+            return self.pattern.blocks(self.rows)
+        rows = memoryview(self.rows)
+        return self.pattern.parts(rows) if len(self.indices) == 1 else [rows]
+
+    def leaves(self) -> dict[int, list[Any]]:
+        """The leaves of each state, which are not copied if they are there."""
+        if isinstance(self.rows, list):
+            return {self.indices[0]: self.rows}
+        return {index: self.pattern.unpack(self.rows, i * self.pattern.size) for i, index in enumerate(self.indices)}
 
 
 pattern_of = lru_cache(KNOWN_PATTERNS)(Pattern)  # it takes longer to make than a small state to save
@@ -197,8 +218,8 @@ class PackedStates:
         self.nbytes -= rows.pattern.size
         return rows.pattern.nbytes
 
-    def batch(self, indices: Iterable[int]) -> list[tuple[Pattern, optree.PyTreeSpec, list[int], bytes]]:
-        """States that are there, copied: for each pattern, their indices and their rows one behind the other."""
+    def batch(self, indices: Iterable[int]) -> list[Record]:
+        """States that are there, copied, a record for each pattern."""
         found: dict[int, tuple[list[int], list[memoryview]]] = {}
         for index in indices:
             _, rows, slot = self.find(index)  # type: ignore[misc]  # it is there
@@ -206,7 +227,7 @@ class PackedStates:
             group[0].append(index)
             group[1].append(rows.bytes(slot))
         parts = ((self.numbered[number], group) for number, group in found.items())
-        return [(rows.pattern, rows.structure, group[0], b"".join(group[1])) for rows, group in parts]
+        return [Record(rows.pattern, rows.structure, group[0], b"".join(group[1])) for rows, group in parts]
 
     def clear(self) -> None:
         self.__init__(self.largest)  # type: ignore[misc]
@@ -290,9 +311,6 @@ class MemorySession(Session):
         """Bytes of a state that is not packed."""
         return int(kept[1])
 
-    def _freed(self, index: int, kept: Any) -> None:
-        """Free what keeps a state that is not packed."""
-
     def save(self, index: int, state: Any) -> None:
         if self._pool.find(index) is not None or index in self._large:
             raise ValueError(f"{self.name}: state {index} is saved already; drop it before saving it again")
@@ -321,10 +339,8 @@ class MemorySession(Session):
     def drop(self, index: int) -> None:
         size = self._pool.remove(index)
         if size is None:
-            kept = self._get(index, "drop")
-            size = self._size(index, kept)
+            size = self._size(index, self._get(index, "drop"))
             del self._large[index]
-            self._freed(index, kept)
         self._bytes -= size
 
     def clear(self) -> None:

@@ -272,7 +272,7 @@ class Player:
             if self._arrays:
                 x = canonical(x)
             if journal is not None and session.due <= monotonic():
-                journal.at(k, x, *previous)
+                journal.commit(k, x, *previous)
         self._steps = k
         return x
 
@@ -333,7 +333,7 @@ class Player:
                     if many is not None:
                         x, start = many(start, stop, canonical(x)), stop
                         if journal is not None and session.due <= monotonic():
-                            journal.at(stop, x)
+                            journal.commit(stop, x)
                     elif not start and not arrays:  # a number may become an array in the first step
                         x = step(0, x)
                         start = 1
@@ -342,7 +342,7 @@ class Player:
                         for k in range(start, stop):
                             x = step(k, canonical(x) if arrays else x)
                             if session.due <= monotonic():
-                                journal.at(k + 1, x)
+                                journal.commit(k + 1, x)
                     elif arrays:
                         for k in range(start, stop):
                             x = step(k, canonical(x))

@@ -43,14 +43,14 @@ import sys, warnings
 from checkpoint.durable import fit_folder
 from checkpoint.durable import session as room
 from checkpoint.durable import log
-from checkpoint.storage import codec, files
+from checkpoint.storage import background, codec, files
 from killing import counted
 import test_fit_campaign as campaign
 
 warnings.simplefilter("ignore")
 moment, path, rate, every = int(sys.argv[1]), sys.argv[2], float(sys.argv[3]), float(sys.argv[4])
 files.os.fsync = lambda file: None  # it only takes time
-places = [(files.os, "replace"), (files.os, "rename"), (codec, "encode"), (codec, "encode_leaves"), (log, "encode_leaves")]
+places = [(files.os, "replace"), (files.os, "rename"), (background, "encode_records"), (codec, "encode_leaves"), (log, "encode_leaves")]
 places += [(room, "remove_files"), (fit_folder.shutil, "rmtree"), (room, "write_file"), (log, "appended")]
 before = counted(moment, *places)
 if moment % 3 == 0:  # in the middle of a write

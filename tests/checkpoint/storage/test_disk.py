@@ -104,7 +104,7 @@ def test_saving_does_not_wait_for_the_disk(session, monkeypatch):
 
 def test_states_that_are_soon_dropped_are_never_written(tmp_path, monkeypatch):
     session = Disk(tmp_path, queue=3).open()
-    reads = Gate(monkeypatch, "read_leaves")
+    reads = Gate(monkeypatch, "read_records")
     gate = Gate(monkeypatch, "write_file")
     gate.open.set()
     session.save(0, 0.0)
@@ -124,7 +124,7 @@ def test_the_next_state_is_read_ahead(session, monkeypatch):
     for k in range(4):
         session.save(k, float(k))
     written(session)
-    gate = Gate(monkeypatch, "read_leaves")
+    gate = Gate(monkeypatch, "read_records")
     gate.open.set()
     assert session.load(3) == 3 and gate.calls == [3]
     assert session.load(3) == 3 and gate.calls == [3], "the newest stays in main memory"

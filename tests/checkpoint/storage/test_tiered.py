@@ -28,15 +28,15 @@ def test_a_place_is_the_number_of_states_saved_before(session):
 
 
 def test_the_next_state_on_disk_is_read_ahead(tmp_path, monkeypatch):
-    reads, read, known = [], threading.Semaphore(0), background.read_leaves
+    reads, read, known = [], threading.Semaphore(0), background.read_records
 
-    def watched(path, index, *rest):
-        reads.append(index)
+    def watched(path, *rest):
+        reads.append(int(path.stem))
         read.release()
-        return known(path, index, *rest)
+        return known(path, *rest)
 
     monkeypatch.setattr(background, "GATHERED_BYTES", -1)  # no state is small
-    monkeypatch.setattr(background, "read_leaves", watched)
+    monkeypatch.setattr(background, "read_records", watched)
     session = Tiers(Memory(), Disk(tmp_path, queue=1), on_disk={0, 2}).open()
     for k in range(3):
         session.save(k, float(k))  # the third one needs the place of the first in main memory
