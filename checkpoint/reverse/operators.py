@@ -17,10 +17,11 @@ from dualad.core.conversions import another_goes_first
 from dualad.core.dispatch import apply, indexed, strengthen
 from dualad.core.levels import Handle, new, shared_view
 from dualad.core.traced import GETITEM, Traced
-from dualad.forward.operators import BASIC, SETTINGS, SHORT, define_late, not_real
+from dualad.forward.generated import REFLECTED_OF, define_operators
+from dualad.forward.operators import BASIC, SETTINGS
 from dualad.rules.cotangents import FLOAT
 from dualad.rules.indexing import getitem
-from dualad.rules.kinds import OPERATORS, ROWS, SYMBOLS, Abstract, Composite, Constant, Differentiable, Elementwise
+from dualad.rules.kinds import ROWS, Abstract, Composite, Constant, Differentiable, Elementwise
 from dualad.rules.memory import shows_memory
 from dualad.rules.partials import FIRST, MINUS_ONE, ONE, SECOND, evaluated
 
@@ -30,89 +31,11 @@ from .tape import NEVER_WRITTEN, Tape, Var, found, make_var, pull_broadcast, pul
 
 __all__: list[str] = []
 
-OPERATOR = """
-def {method}(self, other):
-    tape = self.level
-    if tape.plain:
-        {x} = self.primal
-        {node} = self.node
-        kind = type(other)
-        if kind is Var:
-            {of_variables}
-        elif {node} is None:
-            pass
-        elif type({x}) is float:
-            if kind is float or kind is int or kind is float64:
-                try:
-                    {y} = {constant}
-                    v = a {symbol} b
-                    {guard}
-                    if type({node}) is int:
-                        {float}
-                    {number}
-                except ArithmeticError:
-                    pass
-            elif kind is ndarray and other.ndim and other.dtype is FLOAT:
-                v = {computed}
-                {y} = {frozen}
-                {small_stretched}
-                {stretched}
-        elif (type({x}) is ndarray and {x}.ndim and ((alias := self.alias) is None or alias.base.alias is None)
-                and (kind is float or kind is int or kind is ndarray and other.dtype == {x}.dtype
-                     or kind is float64 and {x}.dtype is FLOAT)):
-            v = {computed}
-            {y} = {frozen}
-            if v.shape == {x}.shape:
-                if {x}.nbytes <= tape.small:
-                    {small}
-                {array}
-            {small_stretched}
-            {stretched}
-    return general(self, other)
-"""
-
-OF_VARIABLES = """\
-b = other.primal
-            j = other.node
-            if i is None or j is None or other.level is not tape:
-                pass
-            elif type(a) is float:
-                if type(b) is float:
-                    try:
-                        v = a {symbol} b
-                        {guard}
-                        if type(i) is int and type(j) is int:
-                            {float}
-                        {number}
-                    except ArithmeticError:
-                        pass
-                elif (type(b) is ndarray and b.ndim and b.dtype is FLOAT
-                        and ((alias := other.alias) is None or alias.base.alias is None)):
-                    v = a {symbol} b
-                    {small_stretched}
-                    {stretched}
-            elif (type(a) is ndarray and a.ndim and ((alias := self.alias) is None or alias.base.alias is None)
-                    and (type(b) is ndarray and b.dtype == a.dtype or type(b) is float and a.dtype is FLOAT)
-                    and ((alias := other.alias) is None or alias.base.alias is None)):
-                v = a {symbol} b
-                if type(b) is ndarray and b.shape == a.shape:
-                    if a.nbytes <= tape.small:
-                        {small}
-                    {array}
-                {small_stretched}
-                {stretched}"""
-
-NUMBER = (
-    "entry = {entry}; entries = tape.entries; k = len(entries); entries.append(entry); r = new(Var); r.primal = v; "
-    "r.node = k if entries[k] is entry else found(entries, entry); r.level = tape; r.alias = None; return r"
-)
-SMALL_ARRAY = "{keep}; " + NUMBER
-ENTRY = (
-    "entry = new({kind}); {fields}; entries = tape.entries; "
-    "k = len(entries); entries.append(entry); entry.place = k = k if entries[k] is entry else found(entries, entry); entries[k] = None; "
-    "r = new(Var); r.primal = v; r.node = entry; r.level = tape; r.alias = None; return r"
-)
-KEEP = {"i": "i = i if type(i) is int else tape.keep(i)", "j": "j = j if type(j) is int else tape.keep(j)"}
+APPEND = "entries = level.entries; k = len(entries); entries.append(entry); "
+RESULT = "; r = new(Interpreter); r.primal = v; r.node = {node}; r.level = level; r.alias = None; return r"
+PLACE = "k if entries[k] is entry else found(entries, entry)"
+NUMBER = "entry = {entry}; " + APPEND + RESULT.format(node=PLACE).removeprefix("; ")
+ENTRY = "entry = new({kind}); {fields}; " + APPEND + f"entry.place = k = {PLACE}; entries[k] = None" + RESULT.format(node="entry")
 MARKED = {ONE: "1.0", MINUS_ONE: "-1.0", FIRST: "a", SECOND: "b"}
 DIRECT = {FIRST: ("multiply", "a"), SECOND: ("multiply", "b")}
 DIVIDED = {SECOND: ("divide", "b")}
@@ -134,7 +57,7 @@ def finite(p: Any) -> float:
     return float(p)
 
 
-def array_entry(row: Elementwise, *active: int, ans: str, stretched: bool = False) -> str:
+def array_entry(row: Elementwise, *active: int, stretched: bool = False) -> str:
     """Return the source that records an operation by its active arguments, holding what their partials need."""
     used = set().union(*(row.uses[i] for i in active))
 
@@ -142,15 +65,16 @@ def array_entry(row: Elementwise, *active: int, ans: str, stretched: bool = Fals
         value, variable = "ab"[k], "other" if k and len(active) == 2 else "self"
         if k not in used:
             return f"abstract({value})" if stretched else "None"
-        return f"tape.own({variable}) if tape.borrowed else {value}" if k in active else value
+        return f"level.own({variable}) if level.borrowed else {value}" if k in active else value
 
-    parents = ", ".join("ij"[k] for k in active)
+    parents = ", ".join("tu"[k] for k in active)
     if stretched:
         kind, nodes = "Pointwise", f"entry.parents = ({parents},); entry.active, entry.kwargs = {active}, NO_KEYWORDS"
     elif len(active) == 2:
         kind, nodes = "Binary", f"entry.parents = ({parents})"
     else:
         kind, nodes = "Unary", f"entry.i = {active[0]}; entry.parent = {parents}"
+    ans = "v" if row.uses_ans else "None"
     return ENTRY.format(kind=kind, fields=f"entry.row = row; entry.args = ({operand(0)}, {operand(1)}); entry.ans = {ans}; {nodes}")
 
 
@@ -161,54 +85,33 @@ def small_entry(row: Elementwise, *active: Any, stretched: bool = False) -> str:
         pullback, residuals = DIRECT.get(row.partials[i]) or DIVIDED.get(divisor_of(row.partials[i])) or (f"pullbacks[{i}]", "(v, a, b)")
         if stretched:
             pullback, residuals = "pull_broadcast", f"(pullbacks[{i}], (v, a, b), {'ab'[i]})"
-        parts.append(f"({'ij'[i]}, {pullback}, {residuals})")
-    return SMALL_ARRAY.format(keep="; ".join(KEEP["ij"[i]] for i in active), entry=f"[{', '.join(parts)}]")
+        node = "tu"[i]
+        parts.append(f"({node} if type({node}) is int else level.keep({node}), {pullback}, {residuals})")
+    return NUMBER.format(entry=f"[{', '.join(parts)}]")
 
 
-def define_binary(name: str) -> None:
-    row = OPERATORS[name]
-    assert isinstance(row, Elementwise)
-    assert row.of_numbers is not None
-    first, second = row.partials
-    p, q = scalar_partial("p", first), scalar_partial("q", second)
-    ans = "v" if row.uses_ans else "None"
-    symbol, guard = SYMBOLS[name], "if type(v) is not float: not_real(v)" if name == "pow" else "pass"
-
-    def texts(*active: int) -> dict[str, str]:
-        """Return what operations are recorded by, of these active arguments."""
-        nodes, partials = ("ij"[i] for i in active), [(p, q)[i] for i in active]
-        pairs = ", ".join(f"{node}, {partial}" for node, partial in zip(nodes, partials, strict=True))
-        fields = f"entry.parents = ({', '.join('ij'[i] for i in active)},); entry.partials = ({', '.join(partials)},)"
-        return {
-            "symbol": symbol,
-            "guard": guard,
-            "float": NUMBER.format(entry=f"({pairs})"),
-            "number": ENTRY.format(kind="Number", fields=fields),
-            "small": small_entry(row, *active),
-            "small_stretched": f"if v.nbytes <= tape.small: {small_entry(row, *active, stretched=True)}",
-            "array": array_entry(row, *active, ans=ans),
-            "stretched": array_entry(row, *active, ans=ans, stretched=True),
-        }
-
-    named = Var, Unary, Binary, Pointwise, Number, ndarray, float64, found, finite, not_real, abstract, pull_broadcast
-    space: dict[str, Any] = {part.__name__: part for part in named} | {"new": new, "FLOAT": FLOAT, "NO_KEYWORDS": NO_KEYWORDS}
-    space |= {"p": first, "q": second, "row": row, "pullbacks": row.pullbacks, "multiply": np.multiply, "divide": np.divide}
-    for i, method in enumerate((f"__{name}__", f"__r{name}__")):
-        roles = {"x": "ab"[i], "y": "ba"[i], "node": "ij"[i], "computed": f"other {symbol} b" if i else f"a {symbol} other"}
-        roles["constant"] = "float(other)" if i else "float(other) if kind is float64 else other"  # an integer may be an exponent
-        roles["frozen"] = "tape.freeze(other) if kind is ndarray else other" if 1 - i in row.uses[i] else "other"
-        roles["of_variables"] = "pass" if i else OF_VARIABLES.format(**texts(0, 1))
-        text = OPERATOR.format(method=method, **texts(i), **roles)
-        general = general_operator(row, row.of_numbers, getattr(Traced, method), i == 1)
-        define_late(Var, method, text, general=general, **space)
+def texts(row: Elementwise, *active: int) -> dict[str, str]:
+    """Return how the cases of an operator are recorded by its active arguments."""
+    nodes, partials = ["tu"[i] for i in active], [scalar_partial("pq"[i], row.partials[i]) for i in active]
+    pairs = ", ".join(f"{node}, {partial}" for node, partial in zip(nodes, partials, strict=True))
+    fields = f"entry.parents = ({', '.join(nodes)},); entry.partials = ({', '.join(partials)},)"
+    on_tape = " and ".join(f"type({node}) is int" for node in nodes)
+    small, stretched = (f"if v.nbytes <= level.small:\n    {small_entry(row, *active, stretched=wide)}\n" for wide in (False, True))
+    return {
+        "held": "level.freeze(other) if kind is ndarray else other" if 1 - active[0] in row.uses[active[0]] else "other",
+        "numbers": f"if {on_tape}:\n    {NUMBER.format(entry=f'({pairs})')}\n{ENTRY.format(kind='Number', fields=fields)}",
+        "arrays": small + array_entry(row, *active),
+        "stretched": stretched + array_entry(row, *active, stretched=True),
+    }
 
 
-def general_operator(row: Any, operate: Callable[..., Any], slow: Callable[..., Any], reflected: bool) -> Callable[[Var, Any], Any]:
-    """Return the operator for all else."""
+def general_operator(row: Any, method: str, reflected: bool) -> Callable[[Var, Any], Any]:
+    """Return the operator of all other operands."""
+    slow = getattr(Traced, method)
 
     def general(self: Var, other: Any) -> Any:
         args, tape = (other, self) if reflected else (self, other), self.level
-        if (r := direct(row, operate, args, NO_KEYWORDS, tape)) is not None:
+        if (r := direct(row, row.of_numbers, args, NO_KEYWORDS, tape)) is not None:
             return r
         plain = tape.plain and row.complex_body is None and of_one_level(args, tape)
         return self._interpret(row, args, NO_KEYWORDS) if plain else slow(self, other)
@@ -432,9 +335,10 @@ def dualad_apply(cls: type[Var], fn: Callable[..., Any], args: Any, kwargs: dict
     return apply(fn, args, kwargs)
 
 
-for name in SHORT:
-    define_binary(name)
-REFLECTED_OF = {OPERATORS[name].fn: f"__r{name}__" for name in SHORT}  # by ufunc: what NumPy calls of an array and a variable
+USED = Unary, Binary, Pointwise, Number, found, finite, abstract, pull_broadcast
+define_operators(
+    Var, texts, general_operator, NO_KEYWORDS=NO_KEYWORDS, multiply=np.multiply, divide=np.divide, **{part.__name__: part for part in USED}
+)
 METHODS = {"__neg__": negative, "__array_ufunc__": array_ufunc, "__array_function__": array_function, "__getitem__": get}
 for name, defined in (METHODS | {"__dualad_apply__": classmethod(dualad_apply)}).items():
     setattr(Var, name, defined)

@@ -1,14 +1,11 @@
 """The shortest paths of Dual, compiled from the rows: operators on floats and arrays, unary ufuncs, indexing.
 
 Everything here could be left out: `Dual._interpret` gives the same results, several times slower on small operands. The
-templates below are filled with each row's partials. What of a derivative is written here a second time is how a tangent is
+templates of `generated.py` are filled with each row's partials. What of a derivative is written here a second time is how a tangent is
 multiplied by a marked partial (1, -1, "the other argument", one over it, "the value"), and that minus and indexing are linear.
 """
 
 from __future__ import annotations
-
-import linecache
-from typing import Any
 
 import numpy as np
 
@@ -16,112 +13,12 @@ from ..core.dispatch import indexed
 from ..core.levels import Owner, View, new, shared_view, version_of
 from ..core.traced import Traced
 from ..rules.indexing import getitem
-from ..rules.kinds import OPERATORS, ROWS, SYMBOLS, Composite, Constant, Elementwise, strong_multiply
+from ..rules.kinds import ROWS, Composite, Constant, Elementwise, strong_multiply
 from ..rules.partials import ANS, FIRST, MINUS_ONE, ONE, SECOND, product, scale
 from .dual import Dual
+from .generated import REFLECTED_OF, define_operators
 
-#: the operators that have short paths, here and for the reverse sweep
-SHORT = ("add", "sub", "mul", "truediv", "pow")
-
-RESULT = "r = new(Dual); r.tangent = {tangent}; r.primal = v; r.level = level; r.alias = None; return r"
-
-BINARY = """
-def {method}(self, other):
-    level = self.level
-    if level.plain:
-        a = self.primal
-        kind = type(other)
-        if type(a) is float:
-            if kind is Dual:
-                b = other.primal
-                if other.level is level and type(b) is float:
-                    t = self.tangent
-                    u = other.tangent
-                    if t is not None and u is not None:
-                        try:
-                            v = a {symbol} b
-                            {guard}
-                            {both_floats}
-                        except ArithmeticError:
-                            pass
-            elif kind is float or kind is int or kind is float64:
-                b = float(other) if kind is float64 else other
-                try:
-                    t = self.tangent
-                    v = a {symbol} b
-                    {guard}
-                    {left_float}
-                except ArithmeticError:
-                    pass
-        elif type(a) is ndarray and (shape := a.shape) and ((alias := self.alias) is None or alias.base.alias is None):
-            t = self.tangent
-            if kind is Dual:
-                b = other.primal
-                if (other.level is level and type(b) is ndarray and b.shape == shape and a.dtype == b.dtype
-                        and ((alias := other.alias) is None or alias.base.alias is None)):
-                    u = other.tangent
-                    if t is not None and u is not None:
-                        v = a {symbol} b
-                        {both_arrays}
-            elif kind is float or kind is int or kind is ndarray and other.shape == shape and a.dtype == other.dtype:
-                b = other
-                v = a {symbol} b
-                try:
-                    {left_array}
-                except ArithmeticError:  # of a Python float: the general path has NumPy's inf
-                    pass
-    return general(self, other)
-"""
-
-REFLECTED = """
-def {method}(self, other):
-    level = self.level
-    kind = type(other)
-    if level.plain:
-        b = self.primal
-        if type(b) is float:
-            if kind is float or kind is int or kind is float64:
-                a = float(other)
-                try:
-                    u = self.tangent
-                    v = a {symbol} b
-                    {guard}
-                    {right_float}
-                except ArithmeticError:
-                    pass
-        elif (type(b) is ndarray and b.shape
-                and (kind is float or kind is int or kind is ndarray and b.shape == other.shape and b.dtype == other.dtype)
-                and ((alias := self.alias) is None or alias.base.alias is None)):
-            a = other
-            u = self.tangent
-            v = a {symbol} b
-            try:
-                {right_array}
-            except ArithmeticError:
-                pass
-    return general(self, other)
-"""
-
-
-def compile_function(name, source, **space):
-    """Compile a template; its lines show up in tracebacks."""
-    file = f"<dualad {name}>"
-    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
-    exec(compile(source, file, "exec"), space)
-    return space[name]
-
-
-def define_late(owner, method, source, row, **space):
-    """Give a class an operator that is compiled when it is first used: an import would spend a sixth of its time on it."""
-
-    def first(self, other):
-        compiled = compile_function(method, source, row=row, **space)
-        setattr(owner, method, compiled)
-        if row.reflected is first:
-            row.reflected = compiled
-        return compiled(self, other)
-
-    setattr(owner, method, first)
+RESULT = "r = new(Interpreter); r.tangent = {tangent}; r.primal = v; r.level = level; r.alias = None; return r"
 
 
 def term(partial, name, t, scalar, singular):
@@ -145,59 +42,35 @@ def of_dtype(t, v):
 MARKED = {ONE: "{t}", MINUS_ONE: "-{t}", FIRST: "a * {t}", SECOND: "b * {t}"}
 
 
-def total(left, right):
-    """Return the source of the sum of two terms, in place where the first is a fresh array."""
-    if right[0].startswith("-"):
-        return f"{left[0]} - {right[0][1:]}"
-    return f"{left[0]} + {right[0]}"
-
-
 def strong_scalar(p, t):
     """Return p * t for a scalar partial, with a zero tangent winning over an infinite partial."""
     return p * t if p - p == 0.0 else strong_multiply(p, t)
 
 
-def not_real(v):
-    raise ArithmeticError  # Python's (-8.0) ** (1/3) is complex, NumPy's is NaN: take the general path
+def texts(row, *active):
+    """Return how the cases of an operator are differentiated by its active arguments."""
 
+    def result(scalar):
+        (text, fresh), *others = [term(row.partials[i], "pq"[i], "tu"[i], scalar, row.singular) for i in active]
+        for other, _ in others:
+            if other.startswith("-"):
+                text = f"{text} - {other[1:]}"
+            else:
+                text = f"{text} + {other}" if scalar or not fresh else f"add((w := {text}), {other}, w)"
+        return RESULT.format(tangent=text)
 
-def define_binary(name):
-    row: Any = OPERATORS[name]
-    first, second = row.partials
-    texts = {"symbol": SYMBOLS[name], "guard": "if type(v) is not float: not_real(v)" if name == "pow" else "pass"}
-    for scalar, suffix in ((True, "float"), (False, "array")):
-        left = term(first, "p", "t", scalar, row.singular)
-        right = term(second, "q", "u", scalar, row.singular)
-        both = total(left, right)
-        if not scalar and left[1] and not right[0].startswith("-"):
-            both = f"add((w := {left[0]}), {right[0]}, w)"  # into the fresh first term
-        texts[f"both_{suffix}s"] = RESULT.format(tangent=both)
-        texts[f"left_{suffix}"] = RESULT.format(tangent=f"None if t is None else {left[0]}")
-        texts[f"right_{suffix}"] = RESULT.format(tangent=f"None if u is None else {right[0]}")
-    space = {
-        "Dual": Dual,
-        "new": new,
-        "float64": np.float64,
-        "ndarray": np.ndarray,
-        "p": first,
-        "q": second,
-        "row": row,
-        "strong_scalar": strong_scalar,
-        "scale": scale,
-        "of_dtype": of_dtype,
-        "add": np.add,
-        "not_real": not_real,
+    args = "(self, other)" if 0 in active else "(other, self)"
+    return {
+        "held": "other",
+        "numbers": result(True),
+        "arrays": result(False),
+        "stretched": f"return self._interpret(row, {args}, {{}}, lambda a, b, v=v: v)",
     }
-    for source, method in ((BINARY, f"__{name}__"), (REFLECTED, f"__r{name}__")):
-        general = general_operator(method, row)
-        define_late(Dual, method, source.format(method=method, **texts), general=general, **space)
-    row.reflected = getattr(Dual, f"__r{name}__")
 
 
-def general_operator(method, row):
+def general_operator(row, method, reflected):
     """Return the operator for all other operands: by Python's operator where a value is an array, else by the ufunc."""
     slow, operate = getattr(Traced, method), row.of_numbers
-    reflected = method.startswith("__r")
 
     def general(self, other):
         kind = type(other)
@@ -280,8 +153,8 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
             if t is None or (t.shape[-v.ndim :] == v.shape and t.dtype == v.dtype):
                 return r
             return self._interpret(row, args, kwargs)
-    elif type(a) is float and type(args[0]) is FLOAT64 and level.plain and row is not None and row.reflected is not None:
-        return row.reflected(self, float(args[0]))
+    elif type(a) is float and type(args[0]) is FLOAT64 and level.plain and ufunc in REFLECTED_OF:
+        return row.of_numbers(float(args[0]), self)
     return Traced.__array_ufunc__(self, ufunc, method, *args, **kwargs)
 
 
@@ -407,8 +280,7 @@ BASIC, ALL = {int, np.int64, slice, type(None)}, slice(None)
 NO_KEYWORDS: dict = {}
 
 
-for name in SHORT:
-    define_binary(name)
+define_operators(Dual, texts, general_operator, strong_scalar=strong_scalar, scale=scale, of_dtype=of_dtype, add=np.add)
 Dual.__neg__ = negative  # type: ignore[operator]
 Dual.__getitem__ = get  # type: ignore[method-assign]
 Dual.__array_ufunc__ = array_ufunc  # type: ignore[method-assign]

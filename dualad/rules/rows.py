@@ -113,8 +113,6 @@ class Row:
     raises: bool = False
     #: the operator of Python that it is, as its method is named: add for __add__
     operator: str | None = None
-    #: the short path of its operator where the right operand is a Dual
-    reflected: Callable | None = None
     #: the argument at whose zero it raises where all are numbers of Python
     divides: int | None = None
     #: whether a call with a dtype makes labels, in the shape of an array

@@ -7,7 +7,7 @@ A verb keeps the signature of the function that it is given: the gradient of ``f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, Never, ParamSpec, TypeAlias, TypedDict, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Never, ParamSpec, TypeAlias, TypedDict, TypeVar, overload
 
 import numpy as np
 
@@ -20,6 +20,7 @@ Result = TypeVar("Result", bound=Any)
 Aux = TypeVar("Aux", bound=Any)
 Element = TypeVar("Element", bound=np.generic)  # of an array: its dtype
 
+Function: TypeAlias = Callable[Concatenate[X, Rest], Result]
 Array: TypeAlias = "NDArray[Any]"
 Number: TypeAlias = float | np.floating[Any]
 Argnums: TypeAlias = int | tuple[int, ...]
@@ -31,6 +32,13 @@ Verb = TypeVar("Verb", bound=Callable[..., Any])
 def typed_as(verb: Verb) -> Callable[[Callable[..., Any]], Verb]:
     """Return a decorator for a verb with the arguments and types of another one."""
     return lambda other: other  # type: ignore[return-value]
+
+
+class GradientOptions(TypedDict, total=False):
+    """Keywords of `gradient`."""
+
+    nan_safe: bool
+    has_aux: bool
 
 
 class HessianFlags(TypedDict, total=False):

@@ -4,47 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Concatenate, Literal, overload
+from typing import Any, Literal, Unpack, overload
 
 import optree
 
 from ..forward.seeding import check_scalar, chosen, curried, take_aux
 from ..rules.cotangents import like_primal
 from ..support.callers import trimmed
-from ..support.hints import Argnums, Aux, Chunk, Decorator, Rest, Result, X
+from ..support.hints import Argnums, Aux, Chunk, Decorator, Function, GradientOptions, Rest, Result, X
 from .jacobian import paired
 
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 
 @overload
-def gradient(f: None = None, argnums: Argnums = 0, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: bool = False) -> Decorator: ...
+def gradient(f: None = None, argnums: Argnums = 0, chunk: Chunk = None, **options: Unpack[GradientOptions]) -> Decorator: ...
 @overload
 def gradient(
-    f: Callable[Concatenate[X, Rest], tuple[Any, Aux]],
-    argnums: Literal[0] = 0,
-    chunk: Chunk = None,
-    *,
-    nan_safe: bool = False,
-    has_aux: Literal[True],
-) -> Callable[Concatenate[X, Rest], tuple[X, Aux]]: ...
+    f: Function[X, Rest, tuple[Any, Aux]], argnums: Literal[0] = 0, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: Literal[True]
+) -> Function[X, Rest, tuple[X, Aux]]: ...
 @overload
 def gradient(
-    f: Callable[Concatenate[X, Rest], Any],
-    argnums: Literal[0] = 0,
-    chunk: Chunk = None,
-    *,
-    nan_safe: bool = False,
-    has_aux: Literal[False] = False,
-) -> Callable[Concatenate[X, Rest], X]: ...
+    f: Function[X, Rest, Any], argnums: Literal[0] = 0, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: Literal[False] = False
+) -> Function[X, Rest, X]: ...
 @overload
 def gradient(
     f: Callable[..., Any], argnums: tuple[int, ...], chunk: Chunk = None, *, nan_safe: bool = False, has_aux: Literal[False] = False
 ) -> Callable[..., tuple[Any, ...]]: ...
 @overload
-def gradient(
-    f: Callable[..., Any], argnums: Argnums, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: bool = False
-) -> Callable[..., Any]: ...
+def gradient(f: Callable[..., Any], argnums: Argnums, chunk: Chunk = None, **options: Unpack[GradientOptions]) -> Callable[..., Any]: ...
 @curried
 def gradient(
     f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: bool = False
@@ -79,25 +67,18 @@ def gradient(
 
 
 @overload
-def value_and_gradient(
-    f: None = None, argnums: Argnums = 0, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: bool = False
-) -> Decorator: ...
+def value_and_gradient(f: None = None, argnums: Argnums = 0, chunk: Chunk = None, **options: Unpack[GradientOptions]) -> Decorator: ...
 @overload
 def value_and_gradient(
-    f: Callable[Concatenate[X, Rest], Result],
-    argnums: Literal[0] = 0,
-    chunk: Chunk = None,
-    *,
-    nan_safe: bool = False,
-    has_aux: bool = False,
-) -> Callable[Concatenate[X, Rest], tuple[Result, X]]: ...
+    f: Function[X, Rest, Result], argnums: Literal[0] = 0, chunk: Chunk = None, **options: Unpack[GradientOptions]
+) -> Function[X, Rest, tuple[Result, X]]: ...
 @overload
 def value_and_gradient(
-    f: Callable[..., Result], argnums: tuple[int, ...], chunk: Chunk = None, *, nan_safe: bool = False, has_aux: bool = False
+    f: Callable[..., Result], argnums: tuple[int, ...], chunk: Chunk = None, **options: Unpack[GradientOptions]
 ) -> Callable[..., tuple[Result, tuple[Any, ...]]]: ...
 @overload
 def value_and_gradient(
-    f: Callable[..., Result], argnums: int, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: bool = False
+    f: Callable[..., Result], argnums: int, chunk: Chunk = None, **options: Unpack[GradientOptions]
 ) -> Callable[..., tuple[Result, Any]]: ...
 @curried
 def value_and_gradient(

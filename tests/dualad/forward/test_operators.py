@@ -201,7 +201,7 @@ def test_sources_of_the_short_paths_show_in_tracebacks():
 
 def test_operators_are_compiled_once_when_they_are_first_used():
     code = (
-        "import numpy as np, dualad, dualad.forward.operators as o, checkpoint\n"
+        "import numpy as np, dualad, dualad.forward.generated as o, checkpoint\n"
         "made, compile_function = [], o.compile_function\n"
         "o.compile_function = lambda name, *args, **space: made.append(name) or compile_function(name, *args, **space)\n"
         "for verb in (dualad.derivative, checkpoint.grad):\n"
