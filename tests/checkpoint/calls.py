@@ -1,4 +1,4 @@
-"""Calls that are counted, of which one fails as if the process ended there; what they lead to: bits, numbers that are close, bytes."""
+"""Calls that are counted, of which one fails as if the process ended there; what they lead to: bits, and bytes."""
 
 import tracemalloc
 
@@ -33,12 +33,6 @@ class Counted:
 
 def bits(tree):
     return [np.asarray(leaf).tobytes().hex() for leaf in optree.tree_leaves(tree)]
-
-
-def close(found, expected, rtol=1e-12, atol=0.0):
-    """Assert that the leaves of two trees are close, one after the other."""
-    for a, b in zip(optree.tree_leaves(found), optree.tree_leaves(expected), strict=True):
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
 
 
 def fail_at(monkeypatch, number, *places, error=Interrupted):

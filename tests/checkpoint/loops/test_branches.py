@@ -7,7 +7,8 @@ from contextlib import nullcontext
 import numpy as np
 import optree
 import pytest
-from calls import bits, close, fail_at
+from calls import bits, fail_at
+from comparing import close
 
 pytest.importorskip("llvmlite")
 

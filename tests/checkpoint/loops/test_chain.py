@@ -4,8 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from calls import bits, close
+from calls import bits
 from chains import FLOATS, SCHEDULES, halve, wave_loss
+from comparing import close
 from in_groups import for_each
 
 import dualad

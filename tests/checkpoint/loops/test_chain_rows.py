@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from calls import close
 from chains import ROWS, SCHEDULES, STATE, by_hand, trajectory_loss, with_chain
+from comparing import close
 
 import dualad
 from checkpoint import chain, grad, hvp, jacobian, vjp

@@ -4,7 +4,7 @@ from itertools import count
 
 import numpy as np
 import pytest
-from calls import close
+from comparing import close
 
 from checkpoint import Stats, StoreAll, chain, grad
 from dualad import jit, jvp, primitive

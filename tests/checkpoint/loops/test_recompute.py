@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from calls import close
+from comparing import close
 from programs import Program
 
 import dualad

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from calls import close
+from comparing import close
 
 pytest.importorskip("llvmlite")
 

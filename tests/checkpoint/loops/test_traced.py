@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from calls import close
+from comparing import close
 
 import dualad
 from checkpoint import Disk, Stats, chain, grad, hvp

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from calls import bits, close
+from calls import bits
+from comparing import close
 
 from checkpoint import chain, grad, hvp
 from checkpoint.loops.traced import Turn

@@ -10,7 +10,7 @@ import numpy as np
 import optree
 import parallel_programs as programs
 import pytest
-from calls import close
+from comparing import close
 
 from checkpoint import MemberError, chain, map_gradients, value_and_grad
 from dualad import jit

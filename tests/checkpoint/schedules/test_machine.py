@@ -40,9 +40,11 @@ def test_a_legal_schedule():
         (FIRST, (Reverse(0),), "steps from 2 on are reversed"),
         (FIRST, (Reverse(1), Reverse(0)), "there is no working state"),
         (FIRST, (Load(0), Reverse(1)), "working state is x_0"),
+        (FIRST, (Load(0), Reverse(0)), "steps from 2 on are reversed"),
         (FIRST, (Reverse(1), Load(0), Advance(0, 1)), "needed next is x_0"),
         (FIRST, (Reverse(1), Reverse(1)), "steps from 1 on"),
         (FIRST, SECOND[:2], "steps below 1 are not reversed"),
+        (FIRST, SECOND[:1], "steps below 1 are not reversed"),
         (FIRST, (Reverse(1), Load(0), Reverse(0)), r"\[0\] are left saved"),
         (("stop",), (), "not an action"),
         ((Record(1),), (), r"Record\(index=1\).*working state is x_0"),
@@ -67,6 +69,12 @@ def test_the_limit_is_held():
 def test_unknown_length_goes_step_by_step():
     with pytest.raises(ScheduleError, match="one step at a time"):
         simulate(Script((Save(0), Advance(0, 2))), 3, known=False)
+
+
+@pytest.mark.parametrize("first", [(Save(1),), (Load(0),), (Save(0), Advance(0, 1), Save(0))])
+def test_a_sweep_of_unknown_length_refuses_what_is_illegal(first):
+    with pytest.raises(RuntimeError, match="sweep: the schedule asks for"):
+        reverse(lambda k, x: x, lambda k, x, g: g, 1.0, 1.0, until=lambda k, x: k == 3, schedule=Script(first))
 
 
 def test_unknown_length_may_save_the_state_before_the_newest():
