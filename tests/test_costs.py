@@ -138,6 +138,7 @@ def test_a_threshold_moves_where_it_is_read(benchmark):
     assert sums.LIBRARY_PRODUCTS == benchmark.thresholds()["LIBRARY_PRODUCTS"] == before
 
 
+@pytest.mark.slow
 def test_the_benchmark_lists_and_measures():
     command = [sys.executable, "-m", "benchmarks.costs"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True).stdout

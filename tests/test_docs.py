@@ -16,6 +16,8 @@ import dualad
 import dualad.testing.derivatives
 from checkpoint import draw
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted(DOCS.glob("pages/**/*.md"))
 NOT_THERE = {"rules", "sweep", "Action"}  # modules with pages of their own, and a union of what is there

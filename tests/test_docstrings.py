@@ -10,6 +10,7 @@ import inspect
 import pkgutil
 import re
 
+import pytest
 from loaded import public_functions
 
 import checkpoint
@@ -24,6 +25,7 @@ MODULES = [
 ]
 
 
+@pytest.mark.slow
 def test_examples_run():
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     for name in ["dualad", "checkpoint", *MODULES]:

@@ -17,6 +17,8 @@ from other_processes import output_of
 import checkpoint
 import dualad
 
+pytestmark = pytest.mark.slow
+
 PACKAGES = [dualad, checkpoint]
 ROOT = Path(__file__).parents[1]
 

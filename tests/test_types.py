@@ -21,6 +21,8 @@ import checkpoint
 import dualad
 import dualad.testing.derivatives
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = ROOT / "tests" / "typed_program.py"
 #: as for an installed package: nothing is said about it; packages that it may use are not read
 MYPY = """\

@@ -19,6 +19,7 @@ def no_columns(monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)  # whoever runs the tests may have set it
 
 
+@pytest.mark.slow
 def test_plots(capsys, tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     for command in ("compare --steps 1e3 --state 8MB --memory 2GB", "draw --schedule revolve:3 --steps 10"):
@@ -64,6 +65,7 @@ def test_version(package):
     assert done.returncode == 0 and done.stdout == f"dualad {__version__}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["-m dualad coverage", "-m checkpoint compare --steps 10 --state 8", "-m checkpoint draw --steps 100"])
 def test_a_reader_that_has_enough_is_no_error(words):
     read, write = os.pipe()

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 TESTS = ["storage", *(f"durable/test_{name}.py" for name in ("journal", "fit", "fit_folder", "fit_changes")), "sweep/test_sweep_disk.py"]
 LEFT = "not was_lost and not unknown_length and not again_and_again and not gone_on and not whole_rows_are"  # they ask for nothing else

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from dualad.jit.compiled import BACKENDS
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("scipy")
 
 

@@ -9,6 +9,8 @@ from programs import LAYOUTS, Program, differences, layout
 
 from dualad.rules.memory import copied, empty_as
 
+pytestmark = pytest.mark.slow
+
 PROGRAMS, BLOCK = 210, 30
 
 FIXED = [

@@ -60,6 +60,7 @@ def calls_until(end=None):
     CALLS.made, CALLS.end = 0, end
 
 
+@pytest.mark.slow
 def test_the_same_bits_and_nothing_is_made_twice(fit, monkeypatch):
     assert bits(fitted(fit)) == EXPECTED and (fit.made, fit.answered) == (EXPECTED[2], 0)
     again = Fit(fit.path)
@@ -71,6 +72,7 @@ def test_the_same_bits_and_nothing_is_made_twice(fit, monkeypatch):
     assert {path.suffix for path in fit.path.iterdir()} == {".log", ".json", ""}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [2, 100, 333])
 def test_interrupted_and_gone_on(fit, end):
     """Only the calls that verify are made twice: of the first step, and of those up to the state that was pulled last."""

@@ -13,6 +13,8 @@ from scipy.optimize import minimize
 
 from checkpoint import Fit, chain, value_and_grad  # noqa: F401  (the script takes Fit from here, imported once)
 
+pytestmark = pytest.mark.slow
+
 STEPS = 12
 CALLED = [lambda: None]
 TICK = ContextVar("what comes before each step", default=CALLED)  # which is not looked into

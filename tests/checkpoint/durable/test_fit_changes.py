@@ -19,6 +19,8 @@ from checkpoint import Fit, chain, grad, value_and_grad
 from checkpoint.durable import fit as module
 from checkpoint.durable import fit_folder
 
+pytestmark = pytest.mark.slow
+
 SPACE = {"np": np, "functools": functools, "__name__": "changes"}
 
 

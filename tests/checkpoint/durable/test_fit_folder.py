@@ -59,6 +59,7 @@ def test_what_is_of_somebody_else_is_refused_and_left_alone(tmp_path, name, cont
     assert (tmp_path / name).read_bytes() == content and {path.name for path in tmp_path.iterdir()} <= {name, "lock"}
 
 
+@pytest.mark.slow
 def test_another_process_is_refused(fit):
     fit(doubled)
     script = f"from checkpoint import Fit; Fit({str(fit.path)!r})(len)"
@@ -133,6 +134,7 @@ def test_a_damaged_result_costs_itself_alone(fit):
         assert again.made == 1, at
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_wrote_in_part_is_cut_off(fit):
     f = fit(doubled)
     f(1.0)
@@ -310,6 +312,7 @@ def test_where_one_thread_fails_the_next_evaluates(fit):
     assert found.count(None) == 3 and found.count(1.0) == 3 and fit.made == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks on this system")
 def test_forked_workers(tmp_path):
     """They answer from the folder, chains keep their states there, and the next process has what they made."""

@@ -143,6 +143,7 @@ def test_states_of_any_number_of_leaves(folder, state, length):
         assert second.made[len(second.made) - len(rest) :] == rest
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(ends=st.lists(st.integers(0, 12), max_size=12), schedule=st.sampled_from(SCHEDULES))
 def test_interrupted_again_and_again(tmp_path_factory, ends, schedule):

@@ -33,6 +33,7 @@ def same(a, b):
     return [(type(x), bits(x)) for x in a] == [(type(x), bits(x)) for x in b]
 
 
+@pytest.mark.slow
 @example(rows=[(0, [2**64, -0.0, "\0"])], cut=0, twice=False)
 @given(rows=st.lists(st.tuples(st.integers(0, 5), LEAVES), max_size=6), cut=st.integers(0, 60), twice=st.booleans())
 def test_whole_rows_are_read_back(tmp_path_factory, rows, cut, twice):

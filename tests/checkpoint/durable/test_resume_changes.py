@@ -316,6 +316,7 @@ def test_pulls_in_forked_children(tmp_path, schedule):
         assert pull()[0].tobytes() == expected and not (tmp_path.exists() and list(tmp_path.iterdir()))
 
 
+@pytest.mark.slow
 @FORKS
 def test_a_forked_worker_does_not_keep_the_lock(folder):
     """A process with a worker is killed; the worker lives on, and the same call goes on."""

@@ -137,6 +137,7 @@ def test_values_and_derivatives_are_those_of_the_plain_step(name):
     assert np.isclose(sum(np.sum(a * t) for a, t in zip(g, tangents, strict=True)), (ahead - behind) / (2 * h), rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [on_both, newton])
 def test_forward_mode_and_second_derivatives_find_paths_of_their_own(step):
     t = np.cos(X)
@@ -166,6 +167,7 @@ def test_same_bits_and_counts_however_states_are_saved(options):
     assert counts[0] == counts[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", [{"steps": N}, {"until": lambda k, x: k >= N}], ids=["steps", "until"])
 @pytest.mark.parametrize("sweep", ["advance", "fill", "pull"])
 def test_a_resumed_chain_knows_no_paths(sweep, ends, tmp_path, monkeypatch):
@@ -179,6 +181,7 @@ def test_a_resumed_chain_knows_no_paths(sweep, ends, tmp_path, monkeypatch):
     assert bits(run()) == bits(grad(loss(dualad.jit(on_both)), argnums=(0, 1))(X, C))
 
 
+@pytest.mark.slow
 def test_threads_meet_paths_together():
     g = grad(loss(dualad.jit(on_both)), argnums=(0, 1))(X, C)
     step = dualad.jit(on_both)
@@ -218,6 +221,7 @@ def digits(k, x):
     return x + 5e-4 * digit * x * x + 0.04
 
 
+@pytest.mark.slow
 def test_steps_on_more_paths_than_allowed_are_made_by_the_plain_function(recwarn):
     step, stats = dualad.jit(digits, paths=4), Stats()
     assert bits(chain(step, X, steps=40, stats=stats)) == bits(chain(digits, X, steps=40))
@@ -252,6 +256,7 @@ def quiet(k, state, u, c):
     return (c * x / (1.0 + x * x), 0.5 * e + x[0]), (x * x, e)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plain", [said, quiet])
 def test_steps_of_the_plain_function_print_and_are_pulled_back_with_outs_inputs_and_tangents(plain, capsys):
     step, stats, args = dualad.jit(plain, paths=1 if plain is quiet else 16), Stats(), (X, U, C)
@@ -343,6 +348,7 @@ def kepler(k, state, e, n):
     return mean - 2 * np.pi * np.floor(mean / (2 * np.pi)), total + 0.01 * np.cos(at), y
 
 
+@pytest.mark.slow
 def test_loops_of_any_number_of_turns_in_steps_are_loops():
     compiled, stats = dualad.jit(kepler, paths=8), Stats()
     final = lambda step, stats=None: lambda e, n: sum(chain(step, (0.3, 0.0, 0.1), e, n, steps=120, stats=stats)[1:])

@@ -41,6 +41,7 @@ CHAINS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "memory"), [(name, memory) for name, case in CHAINS.items() for memory in case[2]])
 def test_the_peak_is_within_the_budget(name, memory):
     loss, steps, _ = CHAINS[name]
@@ -92,6 +93,7 @@ def test_inputs_and_outs_of_compiled_steps_are_held_once(steps, n, memory):
     assert second_peak(grad(loss, argnums=(0, 1)), np.ones(n), np.ones((steps, n))) <= memory
 
 
+@pytest.mark.slow
 def test_all_states_of_a_long_chain_of_numbers_do_not_fit():
     """30,000 states of two numbers were 6.8 MB with a budget of 600 kB."""
     stats = Stats()
@@ -185,6 +187,7 @@ def reaction(k, state, feed):
     return u + 0.2 * laplacian(u) - uvv + feed * (1.0 - u), v + 0.1 * laplacian(v) + uvv - (feed + 0.06) * v
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("states", [12, 16, 30])
 @pytest.mark.parametrize("disk", [False, True], ids=["memory", "disk"])
 def test_the_first_call_of_a_compiled_chain_is_within_the_budget(disk, states, tmp_path):

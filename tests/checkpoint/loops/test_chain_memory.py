@@ -18,6 +18,7 @@ def step(k, x):
     return x + 0.01 * x * (1.0 - x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", [CTZ(), Revolve(12)], ids=repr)
 def test_peak_memory_is_within_a_quarter_of_the_saved_states_and_one_step(schedule):
     one = second_peak(grad(lambda x: np.sum(step(0, x))), X) / X.nbytes

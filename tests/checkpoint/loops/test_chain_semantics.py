@@ -141,6 +141,7 @@ def check_random(seed):
     return not refused
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", range(0, 300, 50))
 def test_random_steps_with_aliases(start):
     assert 10 < sum(check_random(seed) for seed in range(start, start + 50)) < 50

@@ -25,6 +25,7 @@ def whole(storage=None, **options):
     return bits(grad(f, argnums=(0, 1, 2))(x, ROWS, 0.7))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [1, 4, N])
 def test_a_resumed_chain_goes_on_with_the_same_bits(block, tmp_path, monkeypatch):
     reference, place = whole(block=block), tmp_path / "run"

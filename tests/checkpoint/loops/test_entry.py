@@ -54,6 +54,7 @@ def until(k, state):
 EXPECTED = {"known": Calls().gradient(), "until": Calls().gradient(until=until)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
 @pytest.mark.parametrize("length", ["known", "until"])
 @settings(max_examples=8)

@@ -65,6 +65,7 @@ def test_a_stale_step_is_traced_again(form, outside):
         np.testing.assert_allclose(run(compiled), run(plain), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_inputs_outs_and_settings(outside):
     rows, compiled = np.arange(3.0 * N).reshape(N, 3), jit(driven)
     run = lambda step: grad(lambda p: np.sum(chain(step, X[:3], p, inputs=rows, outputs=True)[1]))(0.5)
@@ -110,6 +111,7 @@ def test_a_step_that_writes_outside_is_not_called_again(outside):
         assert len(calls) == count and step.verifications == 0
 
 
+@pytest.mark.slow
 def test_what_exceeds_a_budget_is_left_out(outside):
     """Temporaries of a plain step count; the reason says so."""
     u, stats = np.zeros(20_000), Stats()

@@ -88,6 +88,7 @@ def test_python_is_called_once_a_step():
     assert next(TICKS) - before == 11 and stats.reason.startswith("each step calls Python")
 
 
+@pytest.mark.slow
 def test_derivatives_of_derivatives_call_python_too():
     t = np.cos(X)
     second = [jvp(grad(loss(s)), (X, 0.7), (t, 0.2))[1] for s in (step, jit(step))]

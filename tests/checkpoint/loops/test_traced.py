@@ -36,6 +36,7 @@ def turns_of(jitted):
     return [operation.fn.count for operation in entry.compiled.program.operations if type(operation.fn) is Scan]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room, turns, twice", [(1 << 26, [101], [101, 101]), (100, [10, 1], [10, 1, 1, 10])])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_chain_is_one_operation(backend, room, turns, twice, monkeypatch):

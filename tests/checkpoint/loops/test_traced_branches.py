@@ -36,6 +36,7 @@ def loops_in(jitted):
     return [operation.fn for operation in entry.compiled.program.operations if type(operation.fn) is Scan]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("f", [loss, ended])
 def test_a_chain_whose_steps_branch_is_one_operation(f, backend):
@@ -125,6 +126,7 @@ def halved(k, x):
     return 0.5 * x + 0.1 * np.sin(x[::-1] * (low + high) * x[1]) + 0.05 * k
 
 
+@pytest.mark.slow
 def test_steps_on_more_paths_than_are_compiled_are_those_of_the_plain_function_with_one_warning(monkeypatch):
     taken, turns = Turn.taken, []
     monkeypatch.setattr(Turn, "taken", lambda turn, *lengths: turns.append(turn) or taken(turn, *lengths))

@@ -83,6 +83,7 @@ SQUARES = {
 }
 
 
+@pytest.mark.slow
 @BOTH
 @for_each("name", WAYS | SQUARES)
 def test_the_derivative_by_a_rate_is_there_wherever_it_comes_from(derived, name):
@@ -114,6 +115,7 @@ def test_what_a_function_keeps_by_time_has_its_derivative(derived):
         np.testing.assert_allclose(derived(lambda rate, o=options: end(Keeping().slope, args=(rate,), **o))(0.7), exact, rtol=1e-7)
 
 
+@pytest.mark.slow
 @BOTH
 def test_what_a_function_first_keeps_later_has_its_derivative(derived):
     """In dicts, lists and attributes, also where y0 alone is traced."""

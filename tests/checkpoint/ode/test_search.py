@@ -41,6 +41,7 @@ def agree(found, wanted, rtol=1e-9):
     np.testing.assert_allclose(found.y, wanted.y, rtol=rtol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", EXPLICIT)
 def test_the_steps_are_scipys(method, searches):
     cases = [
@@ -68,6 +69,7 @@ def test_a_step_that_becomes_too_small_has_scipys_message(t_eval, searches):
     agree(found, integrate.solve_ivp(exploding.f, **options), rtol=0.2 if t_eval is None else 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["RK45", "DOP853"])
 def test_states_made_again_have_the_bits_of_those_of_the_search(method, searches):
     """So that in chaotic systems, too, steps are those of the path that is differentiated."""
@@ -102,6 +104,7 @@ def test_what_asks_for_each_step_and_what_is_not_compiled_goes_step_by_step(sear
     assert not searches
 
 
+@pytest.mark.slow
 def test_complex_states_and_right_hand_sides_that_branch():
     turning = dualad.jit(lambda t, y, w: 1j * w * y)
     options = {"t_span": (0.0, 3.0), "y0": [1.0 + 0.0j, 0.5j], "args": (2.0,)}

@@ -74,6 +74,7 @@ def test_gradients_agree_with_differences_of_scipy(method):
     np.testing.assert_allclose(pulled, scipys, rtol=tolerated(method))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_the_ends_and_the_times_have_derivatives(method):
     """Of cos(w (t - t0)), forwards and backwards in time."""
@@ -146,6 +147,7 @@ def test_events_that_repeat_and_events_that_never_happen():
     np.testing.assert_allclose(jacobian(times)(1.9), jacobian(closed)(1.9), atol=1e-7)
 
 
+@pytest.mark.slow
 def test_a_hessian_and_products_with_it():
     loss = lambda y0: np.sum(solve_ivp(lotka_volterra, (0.0, 2.0), y0, t_eval=[1.0, 2.0], args=(1.3, 0.9), **TIGHT).y ** 2)
     y0 = np.array([1.0, 0.5])
@@ -164,6 +166,7 @@ def test_complex_states(method):
     np.testing.assert_allclose(grad(end)(1.0), -0.3 * np.exp(-0.3), rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_stiff_problem():
     """Robertson's reaction over 40 s: SciPy's own solution, and differences of it."""
 
@@ -181,6 +184,7 @@ def test_a_stiff_problem():
     np.testing.assert_allclose(dualad.jacobian(end)(0.04), found, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_all_schedules_and_storages_give_the_same_bits(tmp_path):
     def gradient(**options):
         loss = lambda y0: np.sum(solve_ivp(lotka_volterra, (0.0, 9.0), y0, t_eval=[9.0], args=(1.3, 0.9), **TIGHT, **options).y)
@@ -192,6 +196,7 @@ def test_all_schedules_and_storages_give_the_same_bits(tmp_path):
         assert gradient(**options).tobytes() == wanted.tobytes()
 
 
+@pytest.mark.slow
 def test_states_are_saved_as_the_schedule_says():
     stats = Stats()
     end = lambda y0: np.sum(
@@ -222,6 +227,7 @@ def test_the_states_that_scipy_found_are_not_computed_again(method):
     assert len(calls) - found[0].nfev == stages * (steps + 2) + 1
 
 
+@pytest.mark.slow
 def test_a_compiled_function_has_compiled_steps():
     pytest.importorskip("llvmlite")
     calls = []

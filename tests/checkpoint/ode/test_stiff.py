@@ -28,6 +28,7 @@ def final(speed, fun=front, solver=solve_ivp, **options):
     return np.sum(solver(fun, (0.0, 0.2), START, "Radau", t_eval=[0.2], args=(speed,), **OPTIONS, **options).y[:, 0] * START)
 
 
+@pytest.mark.slow
 def test_sparse_jacobians_give_what_dense_ones_give():
     dense = grad(final)(20.0)
     np.testing.assert_allclose(grad(lambda speed: final(speed, jac_sparsity=BAND))(20.0), dense, rtol=1e-11)

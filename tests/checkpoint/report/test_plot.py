@@ -11,6 +11,8 @@ from checkpoint.report.draw import STYLES, History, check_picture, curve_of, plo
 from checkpoint.schedules import CTZ, Online, Periodic, Revolve, StoreAll, Tiered
 from checkpoint.schedules.machine import simulate
 
+pytestmark = pytest.mark.slow
+
 matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 SCHEDULES = [StoreAll(), CTZ(), CTZ("bisect"), Revolve(3), Periodic(), Online(3), Tiered(1, 2)]
 

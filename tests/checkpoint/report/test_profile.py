@@ -31,6 +31,7 @@ def table():
     return profile(step, X, pull=pull, seed=X, steps=40, schedules=SCHEDULES, memory="2 MB")
 
 
+@pytest.mark.slow
 def test_counts_are_those_of_the_prediction(table):
     predicted = compare(steps=40, state_bytes=X.nbytes, schedules=SCHEDULES, memory="2 MB", pull_cost=table.pull_cost)
     assert [row.schedule for row in table.rows] == [row.schedule for row in predicted.rows] and table.memory == 2_000_000
@@ -48,6 +49,7 @@ def test_the_cost_of_a_kept_record_is_measured():
         assert row.work == pytest.approx(row.measured.work, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_costs_and_works_are_those_of_the_times(table):
     assert table.simulation_seconds > 0
     for measured in (row.measured for row in table.rows):
@@ -79,6 +81,7 @@ def test_shown_beside_the_prediction(table):
     assert json.loads(json.dumps(table.to_dict()))["rows"][1]["measured"]["saves"] == table.rows[1].measured.saves
 
 
+@pytest.mark.slow
 def test_plot(table, tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     axes = table.plot(tmp_path / "picture.png")

@@ -88,6 +88,7 @@ def test_a_member_that_fails_is_named_and_the_others_are_kept(executor):
     assert caught.value.__cause__ is caught.value.errors[1]
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_does_not_take_the_results_with_it():
     xs = [np.full(2, float(k)) for k in (0, 1, 2, 3)]
     with ProcessPoolExecutor(1, CONTEXT) as pool, pytest.raises(MemberError, match=r"members? .*3 failed") as caught:
@@ -150,6 +151,7 @@ def swing(state, rate):
     return angle * angle + speed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"threads": 2}])
 def test_members_of_a_compiled_function_have_the_bits_of_single_calls_and_no_call_of_their_own(options):
     f, one = jit(swing, **options), jit(value_and_grad(swing), **options)

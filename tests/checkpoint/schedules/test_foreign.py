@@ -79,6 +79,7 @@ def test_same_gradient(name, steps, tmp_path):
         assert result.cotangent.tobytes() == expected.cotangent.tobytes() and result.final.tobytes() == expected.final.tobytes()
 
 
+@pytest.mark.slow
 def test_places_on_disk():
     schedule = from_checkpoint_schedules(theirs.MultistageCheckpointSchedule(30, 2, 2))
     assert schedule.on_disk(30) == {0, 1} and schedule.limit(30) == 4

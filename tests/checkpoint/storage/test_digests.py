@@ -109,6 +109,7 @@ print(digest([made, functools.partial(made, 1), len, np.arange(3), {"a": None, "
 """
 
 
+@pytest.mark.slow
 def test_digests_are_the_same_in_every_process():
     run = lambda: subprocess.run([sys.executable, "-c", NAMES], capture_output=True, text=True, check=True).stdout
     assert len({run() for _ in range(3)}) == 1

@@ -179,6 +179,7 @@ def test_the_interpreter_removes_the_folders_when_it_exits(tmp_path, how, code):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_hundreds_of_sessions_leave_no_thread_and_no_open_file(tmp_path):
     if not os.path.exists("/dev/fd"):
         pytest.skip("open files are counted in /dev/fd")

@@ -14,6 +14,8 @@ from checkpoint.sweep import reverse
 from checkpoint.sweep.plan import plan
 from checkpoint.sweep.player import SWEEP_STATES
 
+pytestmark = pytest.mark.slow
+
 WAITING = WRITE_QUEUE + 1  # states in main memory: waiting to be written, and one read ahead
 
 

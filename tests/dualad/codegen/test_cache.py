@@ -196,6 +196,7 @@ print(f(np.arange(5.0)), len(made))
 """
 
 
+@pytest.mark.slow
 def test_two_processes(folder):
     """Two at once, which compile how functions are entered and one function, and one after them, which compiles nothing."""
     together = [run(PROGRAM) for _ in range(2)]

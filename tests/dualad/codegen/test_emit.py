@@ -59,6 +59,7 @@ def assembly_of(native):
     return assembly(native.emitted.module, "part0")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="reads x86 assembly")
 def test_loops_are_vectorised():
     x = np.linspace(-1.5, 2.0, 1000)
@@ -74,6 +75,7 @@ def test_loops_are_vectorised():
     assert all("vdivpd" in text and "vfmadd" in text for text in texts[:2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_loops_that_are_rolled_up(name):
     f, args = EXAMPLES[name]
@@ -170,6 +172,7 @@ def test_sums_keep_special_values():
             assert np.signbit(total) == np.signbit(np.sum(x))
 
 
+@pytest.mark.slow
 def test_kinds_of_reductions_and_dtypes():
     a = np.random.default_rng(1).uniform(0.5, 1.5, (7, 9, 11))
 
@@ -240,6 +243,7 @@ def around(u, v):
     return spread, inner, np.sum(spread * inner), np.sum(inner, axis=1), np.sum(inner, axis=0)
 
 
+@pytest.mark.slow
 def test_the_ends_of_rows_are_computed_in_the_loop_over_rows():
     """In a second pass over the columns they are out of the cache."""
     u, v = np.random.default_rng(2).standard_normal((2, 150, 140))
@@ -318,6 +322,7 @@ def test_products_go_along_memory():
     assert "for j in range(3)" not in few.source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [5, 16, 23])
 def test_products_take_several_steps_at_once(k):
     """Each term is added in its turn: of sums with a rounding of its own, of products without, if the processor can."""

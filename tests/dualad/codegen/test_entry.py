@@ -128,6 +128,7 @@ assert "LLVM" in f.explain(x), f.explain(x)
 """
 
 
+@pytest.mark.slow
 def test_a_zipped_program_compiles(tmp_path):
     path = tmp_path / "program.zip"
     with zipfile.ZipFile(path, "w") as archive:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from other_processes import output_of
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("llvmlite")
 
 PROGRAM = """

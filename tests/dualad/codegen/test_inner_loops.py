@@ -236,6 +236,7 @@ def test_derivatives_of_linear_algebra(name):
         compiles(derivative, *args)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hermitian", [False, True])
 def test_the_pseudo_inverse_is_made_of_the_factors_that_numpy_takes(hermitian):
     deficient = WIDE[0, :4].T @ WIDE[0, :4]
@@ -392,6 +393,7 @@ assert "called" not in f.explain(x)
 """
 
 
+@pytest.mark.slow
 def test_machine_code_on_disk_finds_the_loops_of_another_process(tmp_path):
     outs = [output_of(CACHED, DUALAD_CACHE_DIR=str(tmp_path / "cache")) for _ in range(2)]
     assert outs[0].count("made") == 2 and not outs[1]  # how it is entered is one

@@ -7,6 +7,8 @@ import os
 import pytest
 from other_processes import ROOT, output_of
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 import warnings
 BEFORE

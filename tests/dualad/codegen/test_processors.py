@@ -28,6 +28,8 @@ from dualad.codegen.to_llvm import translated
 from dualad.ir.nodes import ArrayType
 from dualad.loops.fuse import plan
 
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(11)
 X, Y = RNG.standard_normal((2, 1003))  # some are left over
 A, B = RNG.standard_normal((2, 37, 29))

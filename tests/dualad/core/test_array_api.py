@@ -119,6 +119,7 @@ else:
 """
 
 
+@pytest.mark.slow
 def test_scipy_by_the_standard():
     pytest.importorskip("scipy", minversion="1.16")
     program = f"import os; os.environ['SCIPY_ARRAY_API'] = '1'\n{SCIPY}"

@@ -223,6 +223,7 @@ def test_what_is_written_keeps_derivatives(code, name):
     assert not LIVE
 
 
+@pytest.mark.slow
 def test_it_compiles(code):
     f = lambda x: code.elements(x) + code.in_place(x) + code.outputs(x)
     with dualad.adapt(code):

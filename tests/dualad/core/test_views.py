@@ -59,6 +59,7 @@ def test_writes_through_views_are_those_of_numpy(view, change):
     check(f, X)
 
 
+@pytest.mark.slow
 @for_each("view", VIEWS)
 def test_views_of_arrays_in_fortran_order_are_those_of_numpy(view):
     def f(x):

@@ -106,6 +106,7 @@ def test_a_buffer_of_another_shape_has_the_dtype(dtype):
     assert_alike(jvp(padded, (lazy(x),), (lazy(x),)), jvp(padded, (x,), (x,)))
 
 
+@pytest.mark.slow
 def test_verbs_take_and_return_dask_arrays():
     d, v = lazy(X, 5), lazy(X[::-1].copy(), 5)
     for got, expected in (
@@ -139,6 +140,7 @@ def test_a_traced_value_is_no_part_of_a_graph():
                 differentiate(f)(X)
 
 
+@pytest.mark.slow
 def test_constants_may_be_dask_arrays():
     A = np.random.default_rng(1).normal(size=(12, 12))
     B = lazy(A, (5, 4))
@@ -269,6 +271,7 @@ def test_arrays_of_unknown_shape_are_refused():
         grad(np.sum)(d[d > 1.0])
 
 
+@pytest.mark.slow
 def test_dask_is_not_imported_unless_the_user_has():
     code = "import sys, dualad, checkpoint; checkpoint.grad(lambda x: x**2)(2.0); sys.exit('dask' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

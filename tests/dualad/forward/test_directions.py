@@ -84,6 +84,7 @@ def test_three_directions_do_not_line_up_with_three_elements():
     np.testing.assert_array_equal(jac, np.broadcast_to(np.array([1.0, 0.0, 1.0])[:, None], (2, 3, 2)))
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.sampled_from(sorted(set(TRAPS) - {"constant result", "a scalar and a vector"})), min_size=2, max_size=2), st.integers(1, 5)
 )

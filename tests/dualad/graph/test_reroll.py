@@ -46,6 +46,7 @@ def test_python_loops_are_one_operation(name, backend):
     assert len(program.operations) <= most and turns_of(program) == turns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_traced_derivatives_are_rolled_up_too(name, backend):
@@ -57,6 +58,7 @@ def test_traced_derivatives_are_rolled_up_too(name, backend):
     assert len(program.operations) <= LEFT[name][1] and len(turns_of(program)) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_random_loops(seed):
     """Turns of random operations, with values of the turn before, marching numbers and indices, stacked results, some of which are read."""
@@ -123,6 +125,7 @@ def test_what_is_short_or_no_loop_stays_as_it_is():
     assert not turns_of(program_of(plain))
 
 
+@pytest.mark.slow
 def test_results_that_turns_leave_to_be_read_one_by_one_end():
     """So many turns that reading a row in each would be rolled up too, again and again: it made the program longer."""
 

@@ -399,6 +399,7 @@ def test_turns_that_differ_are_told_apart(f):
         follows(fast, f, [(1.0 + 0.01 * k, 0.999 * 2.0**turns) for k, turns in enumerate(order)])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("llvm" not in BACKENDS, reason="llvmlite is not installed")
 def test_the_gradient_of_a_chain_leaves_a_turn_where_the_step_does():
     for x in (7.0, 54.2125):
@@ -410,6 +411,7 @@ def test_the_gradient_of_a_chain_leaves_a_turn_where_the_step_does():
         np.testing.assert_allclose(*gradients, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("llvm" not in BACKENDS, reason="llvmlite is not installed")
 def test_loops_compile_with_the_values_of_numpy():
     for f, order in ((by_while, 0), (by_counter, 0), (by_bisection, 0), (by_array, 1)):

@@ -25,6 +25,7 @@ def test_programs(name):
     assert sum(cut_up(source.module, part, 20)[1] for part in source.functions.values()) >= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["marched", "layered"])
 def test_programs_in_straight_code(name):
     source = emit(plan(traced(EXAMPLES[name][0], *EXAMPLES[name][1])), STEPS)

@@ -406,6 +406,7 @@ def test_quantiles_that_are_no_shares_raise_the_error_of_numpy(find, good, bad, 
             fast(x, q)
 
 
+@pytest.mark.slow
 def test_many_tests_one_after_the_other(backend):
     """They are no branches in each other: what follows may be computed where they are answered otherwise, and raise there."""
     tests = [f"    if np.sum(np.sin(x * {k + 1})) > {k + 9}:\n        x = x * {1 - k / 1000}" for k in range(32)]

@@ -172,6 +172,7 @@ def test_what_is_more_than_a_function_is_traced_as_it_stands(f):
     assert (follows(jit(f, backend="numpy"), f, points(8, seed=2)) > 0) == (f is raises)
 
 
+@pytest.mark.slow
 def test_loops_that_print_do_so_as_often_as_without_jit(capsys):
     def f(x):
         while x > 1.0:

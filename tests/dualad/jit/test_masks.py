@@ -269,6 +269,7 @@ def step(k, state, drag):
     return x + 0.1 * v, v
 
 
+@pytest.mark.slow
 def test_steps_of_a_chain_with_masks():
     rng = np.random.default_rng(5)
     x, v = rng.uniform(0.1, 0.9, 8), rng.normal(size=8)
@@ -301,6 +302,7 @@ def of_any_mask(x, m):
 COMPILED = jit(of_any_mask), jit(of_any_mask, backend="numpy")
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(arrays(float, 5, elements=numbers), arrays(bool, 5))
 def test_any_mask(x, m):

@@ -13,6 +13,8 @@ from in_groups import for_each
 from checkpoint import chain, grad
 from dualad import StaleWarning, jit
 
+pytestmark = pytest.mark.slow
+
 X = np.array([1.0, 2.0, 3.0])
 CASES = {**outside_changes.CASES, **outside_functions.CASES, **outside_functions.scipy_cases()}
 #: seen by their results only: in later calls, at those that are compared

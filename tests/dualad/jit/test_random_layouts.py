@@ -14,6 +14,8 @@ from dualad import jit
 from dualad.graph.trace import TraceError
 from dualad.jit.compiled import BACKENDS
 
+pytestmark = pytest.mark.slow
+
 SHAPES = [(), (0,), (0, 3), (1,), (3,), (2, 3), (3, 2, 2), (1, 4), (4, 1), (5, 7), (11, 12)]
 COUNT = int(os.environ.get("DUALAD_PROGRAMS", "12"))
 #: programs that raised or gave other results once

@@ -108,6 +108,7 @@ def test_rows_that_look_at_values_are_refused_by_name(fn):
                 jit(case.whole)(*case.leaves)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(r"ignore:numpy\.\w+ is deprecated:DeprecationWarning")
 @backends
 def test_functions_without_derivative_are_compiled(backend):

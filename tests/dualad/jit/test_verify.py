@@ -168,6 +168,7 @@ def test_a_function_that_calls_itself():
 # --- what is no staleness -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_rounding_decides_is_compared_no_more():
     x = np.random.default_rng(0).normal(size=(20, 1001))
     totals = np.array([np.sum(row * row) for row in x])
@@ -261,6 +262,7 @@ def test_more_than_there_is_room_for_is_left_out(monkeypatch):
     assert f.verifications == 1 and g.verifications == 3 and "its arrays take" in f.explain(x)
 
 
+@pytest.mark.slow
 def test_long_loops_are_not_evaluated_step_by_step_at_call_two():
     from checkpoint import chain
 

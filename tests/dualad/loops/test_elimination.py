@@ -36,6 +36,7 @@ def matrix(n, batch=(), seed=0):
     return np.random.default_rng(seed).standard_normal((*batch, n, n))
 
 
+@pytest.mark.slow
 @functions
 @for_each("n", range(1, ROWS + 2), str)
 @pytest.mark.parametrize("batch", [(), (5,), (2, 3)], ids=str)

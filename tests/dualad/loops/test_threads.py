@@ -157,6 +157,7 @@ def shared(threads):
     return told(threads, "SHARED")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHAINS)
 def test_threads_share_the_steps_of_compiled_chains(name):
     step, chained = CHAINS[name]
@@ -173,6 +174,7 @@ def test_threads_share_the_steps_of_compiled_chains(name):
     assert counts[0] == counts[3] == 0 and counts[1] == counts[2] > 2 * stats.steps > 0  # forward and back
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room_of_states", [1 << 26, 5 * U.nbytes])
 def test_threads_share_the_turns_of_loops_in_programs(room_of_states, monkeypatch):
     monkeypatch.setitem(BACKENDS, "llvm", Native)
@@ -207,6 +209,7 @@ def test_nobody_is_woken_for_a_short_program(monkeypatch):
     assert counts == [1, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", [CTZ(), Revolve(3), StoreAll(), Mixed(3), Periodic()])
 def test_gradients_under_every_schedule(schedule):
     loss = lambda x, c, step: total(driven(step, x, c, schedule=schedule))
@@ -244,6 +247,7 @@ def until(condition):
         sleep(0.001)
 
 
+@pytest.mark.slow
 def test_helpers_compute_blocks_and_go():
     roots, seen = compiled(ROOTS, "roots", threads=3), set()
 
@@ -329,6 +333,7 @@ def test_an_interrupt_is_heard_while_threads_share_a_chain():
     until(lambda: told(2, "RUNNING") == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a program of its own")
 def test_a_program_ends_while_helpers_wait(tmp_path):
     code = "import numpy as np; from dualad import jit; f = jit(lambda u: np.exp(np.sin(u)), threads=3); "

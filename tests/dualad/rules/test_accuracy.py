@@ -58,6 +58,7 @@ def test_reverse_mode_has_them_too(name):
                 assert relative_error(slope, expected[where]) <= GOAL[1], where
 
 
+@pytest.mark.slow
 def test_the_exact_values_are_those_of_mpmath():
     """A sample: the benchmark computes all of them again."""
     checked = 0

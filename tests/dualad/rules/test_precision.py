@@ -36,6 +36,7 @@ def calls(fn):
             yield i, constant, args
 
 
+@pytest.mark.slow
 @for_each("fn", UFUNCS, lambda fn: fn.__name__)
 def test_derivatives_do_not_depend_on_the_dtype_of_constants(fn):
     tried = 0

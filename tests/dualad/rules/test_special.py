@@ -125,10 +125,12 @@ assert len(found) == 2 and max(found) - 1.1283791670955126 < 1e-15
 """
 
 
+@pytest.mark.slow
 def test_rows_are_entered_when_first_met():
     subprocess.run([sys.executable, "-c", MET], check=True, timeout=60)
 
 
+@pytest.mark.slow
 def test_rows_are_trusted_whoever_imports_their_module():
     code = "import dualad.rules.special_rare as rare; assert rare.RARE and all(row.trusted for row in rare.ROWS.values())"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

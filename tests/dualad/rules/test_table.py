@@ -63,6 +63,7 @@ def test_every_sample_differentiates_something():
 
 
 @rows
+@pytest.mark.quick
 def test_value_has_the_type_shape_and_dtype_of_numpys(fn):
     for case in all_cases(fn):
         value, tangent = jvp(case.whole, tuple(case.leaves), tuple(case.v))
@@ -75,6 +76,7 @@ def test_value_has_the_type_shape_and_dtype_of_numpys(fn):
 
 
 @rows
+@pytest.mark.quick
 def test_jvp_against_differences(fn):
     for case in cases(fn):
         case.assert_close(case.pushed, differences(case, case.leaves, case.v))
@@ -92,6 +94,7 @@ def test_jvp_of_jvp_against_differences(fn):
 
 
 @rows
+@pytest.mark.quick
 def test_vjp_against_jvp(fn, entries):
     for case in cases(fn):
         cotangents = case.pull(case.g)

@@ -60,6 +60,7 @@ def like(x, seed):
     return rng.standard_normal(np.shape(x)) + (1j * rng.standard_normal(np.shape(x)) if np.iscomplexobj(x) else 0.0)
 
 
+@pytest.mark.slow
 def test_values_tangents_and_cotangents():
     count = 0
     for name, x, options in calls():

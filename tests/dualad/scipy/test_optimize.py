@@ -77,6 +77,7 @@ def bound(f, a):
     return (lambda *x: f(*x, a)) if callable(f) else f
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*(precision loss|did not converge|Maximum)")
 def test_solutions_and_their_derivatives():
     assert set(SEARCHES) | {"curve_fit", "leastsq", "rosen"} == set(FUNCTIONS)
@@ -226,6 +227,7 @@ def test_adapted_code_finds_them():
     assert grad(dualad.adapt(others))(A) == pytest.approx(CUBE[1] + 1.0)
 
 
+@pytest.mark.slow
 def test_programs_call_the_search():
     """Of data in args, and of data to fit: values and derivatives, at numbers that the trace has not seen."""
     pytest.importorskip("llvmlite")

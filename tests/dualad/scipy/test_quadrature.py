@@ -91,6 +91,7 @@ NESTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NESTED)
 def test_what_an_integrand_holds_is_an_argument_of_the_program(name):
     f = NESTED[name]
@@ -118,6 +119,7 @@ def test_programs_see_changed_globals(monkeypatch):
     assert compiled(0.7) == f(0.7) == pytest.approx(1.05)
 
 
+@pytest.mark.slow
 def test_integrals_of_three_variables():
     both = lambda s, a: s.tplquad(lambda z, y, x: a * x * y * z, 0.0, 1.3, 0.1, lambda x: x, lambda x, y: y, 2.0)
     assert both(integrate, 0.7) == both(si, 0.7)
@@ -162,6 +164,7 @@ def test_it_is_scipys_in_all_it_returns():
     assert grad(adapted)(0.7) == pytest.approx((math.exp(0.7) * (0.7 - 1.0) + 1.0) / 0.49, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_what_has_no_derivative_is_refused_by_name():
     cases = [
         (lambda p: integrate.quad(lambda x: p * x, 0.0, 1.0, weight="cos", wvar=2.0)[0], "quad has no derivative with weight="),

@@ -91,6 +91,7 @@ def test_rotations_of_vectors_and_matrices():
     assert Rotation.from_matrix(MATRIX).as_quat().tobytes() == transform.Rotation.from_matrix(MATRIX).as_quat().tobytes()
 
 
+@pytest.mark.slow
 def test_rotations_between_rotations():
     for times in (1.3, np.array([0.2, 0.4, 1.3, 2.2])):
         between = lambda m, R: lambda v, t: m.Slerp([0.0, 1.0, 2.5], R.from_rotvec(v))(t).as_matrix()
@@ -116,6 +117,7 @@ def test_of_plain_values_they_are_scipys():
     check_refused(A, [(lambda v: Rotation.from_rotvec(v).mean().magnitude(), r"a traced .*Rotation has no derivative there")])
 
 
+@pytest.mark.slow
 def test_in_compiled_adapted_code():
     def loss(v):
         turned = transform.Rotation.from_rotvec(v).apply(A)

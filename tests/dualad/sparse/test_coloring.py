@@ -142,6 +142,7 @@ def test_wrong_calls():
             coloring(wrong, "symmetric")
 
 
+@pytest.mark.slow
 def test_plot():
     pyplot = pytest.importorskip("matplotlib.pyplot")
     pyplot.switch_backend("agg")

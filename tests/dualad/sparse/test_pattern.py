@@ -177,6 +177,7 @@ def test_derivatives_inside():
     assert np.array_equal(sparsity(f, np.ones(6)).toarray(), tridiagonal(6)[:, :] & ~np.diag([0, 0, 0, 0, 0, 1]).astype(bool))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(0, 300, 50))
 def test_random_programs(block):
     """The pattern of all that a program makes covers what is different from zero; global ones where the program can be traced."""

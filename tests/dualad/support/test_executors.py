@@ -81,6 +81,7 @@ def test_closures_and_compiled_functions_under_threads():
             np.testing.assert_allclose(jacobian(g, executor=pool)(X), jacobian(g)(X), rtol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("g", [programs.compiled, programs.decorated])
 def test_compiled_functions_are_sent_and_traced_there(g, processes):
     g(X)  # whose machine code stays here
@@ -162,6 +163,7 @@ def test_what_cannot_be_pickled(verb, processes):
     np.testing.assert_allclose(jacobian(f, executor=processes)(X), jacobian(f)(X), rtol=1e-13)  # it goes on
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies():
     with ProcessPoolExecutor(1, CONTEXT) as pool:
         with pytest.raises(RuntimeError, match=r"jacobian_columns: a worker of the ProcessPoolExecutor died while columns 0 to 5 was comp"):
@@ -170,6 +172,7 @@ def test_a_worker_that_dies():
             jacobian(f, executor=pool)(X)
 
 
+@pytest.mark.slow
 def test_a_sparse_jacobian_whose_work_is_lost(processes):
     pattern = sparse(programs.banded, None)(X)
     jac = jacobian(programs.banded, sparsity=pattern, executor=processes)

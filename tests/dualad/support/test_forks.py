@@ -14,6 +14,8 @@ import pytest
 
 from dualad.support import forks
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 

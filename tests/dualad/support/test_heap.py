@@ -31,6 +31,7 @@ print(faults() - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(heap.glibc() is None, reason="glibc alone has mallopt")
 def test_freed_memory_is_taken_again_without_the_system():
     def faults(how):

@@ -57,6 +57,7 @@ def test_help_and_bad_arguments(arguments, code, text, capsys):
     assert stop.value.code == code and text in out + err
 
 
+@pytest.mark.slow
 def test_it_runs_as_a_module():
     run = subprocess.run([sys.executable, "-m", "dualad", "coverage"], capture_output=True, text=True, timeout=120, check=True)
     assert run.stdout.startswith("namespace")

@@ -49,6 +49,7 @@ def test_inside_a_chain():
     np.testing.assert_allclose(grad(f)(P), dualad.gradient(f)(P), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_programs_call_the_solver():
     """A program is differentiated as often as asked, inside and outside; two traces of a function that makes one are the same."""
     f = lambda p: np.sum(implicit(residual, newton)(p) ** 2)
