@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..core.dispatch import highest
-from ..rules.indexing import cast, getitem
+from ..rules.indexing import cast
 from ..support.forks import cached_property
 from .program import Kind, Program, Value, kind_of
 from .symbol import Symbol
@@ -216,40 +216,3 @@ def as_kind(program: Program, out, kind: Kind):
     if kind.kind == "array" and (out.kind != "array" or out.layout != kind.layout):
         return program.append(np.copy, (out,), {"order": order}, like)
     return out
-
-
-# --- loops ------------------------------------------------------------------------------------------------------------------
-
-
-def unrolled(program: Program, most: int) -> Program:
-    """Return the program with the operations of all turns in the place of loops that have at most so many."""
-    if not any(type(operation.fn) is Scan for operation in program.operations):
-        return program
-    new, put = program.begun(), dict[Value, Any]()
-    enter(new, program, put, most)
-    return new.finished(program.outputs, put)
-
-
-def enter(new, program, put, most):
-    """Enter the operations of a program, with what is put in the place of its values."""
-    for operation in program.operations:
-        loop = operation.fn
-        if type(loop) is not Scan or loop.live is not None or loop.count * len(loop.body.operations) > most:
-            new.operations.append(operation.renamed(put, tuple(map(new.value, operation.outputs))))
-            put.update(zip(operation.outputs, new.operations[-1].outputs, strict=True))
-            continue
-        new.constants.update(loop.body.constants)
-        carried, stacks, params = loop.split(list(operation.renamed(put).args))
-        inputs = loop.body.inputs[1:]
-        rows: dict = {}
-        for turn in loop.order:
-            row = [new.append(getitem, (stack, turn), {}, value) for stack, value in zip(stacks, loop.split(inputs)[1], strict=True)]
-            here = dict(zip(loop.body.inputs, (turn, *carried, *row, *params), strict=True))
-            enter(new, loop.body, here, most)
-            made = [here.get(out, out) if type(out) is Value else out for out in loop.body.outputs]
-            carried, rows[turn] = made[: loop.carried], made[loop.carried :]
-        columns = zip(*(rows[turn] for turn in range(loop.count)), strict=True)
-        stacked = [
-            new.append(np.stack, column, {"axis": 0}, out) for column, out in zip(columns, operation.outputs[loop.carried :], strict=True)
-        ]
-        put.update(zip(operation.outputs, (*carried, *stacked), strict=True))

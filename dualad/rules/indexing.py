@@ -248,11 +248,12 @@ def moves_whole(x, v, index, ops=()):
 
 
 # fmt: off
-linear(getitem, lambda g, x, index: scatter(g, index, abstract(x)), view="maybe", moves=True, batch=getitem_form, blocks="element",
-       lower="get")
-linear(scatter, lambda g, x, index, like: getitem(g, index), cheap=True, batch=scatter_form, blocks="scattered", lower="scattered")
+linear(getitem, lambda g, x, index: scatter(g, index, abstract(x)), view="maybe", moves=True, pattern="element", batch=getitem_form,
+       blocks="element", lower="get")
+linear(scatter, lambda g, x, index, like: getitem(g, index), cheap=True, pattern="scattered", batch=scatter_form, blocks="scattered",
+       lower="scattered")
 joined(updated, updated_transpose, argnums=(0, 1), zero=zeros_of, cheap=True, moves=moves_whole, batch=updated_form, lower="assigned",
-       blocks="assigned")
+       pattern="assigned", blocks="assigned")
 constant(discretize, chooses=True, elementwise=True, scalar=Scalar(itself, 0, ANY))
 linear(number, lambda g, x: g, elementwise=True, scalar=Scalar(itself, 0))
 constant(last_of, lower="last_of")

@@ -298,7 +298,7 @@ composite(np.vstack,       lambda arrays, **options: np.concatenate([np.atleast_
 composite(np.hstack,       hstack)
 composite(np.column_stack, column_stack)
 composite(np.block,     block)
-joined(np.insert,       insert_transpose, argnums=(0, 2), canonical=insert_arrays, lower="insert")
+joined(np.insert,       insert_transpose, argnums=(0, 2), canonical=insert_arrays, pattern="inserted", lower="insert")
 linear(np.delete,       lambda g, x, *args, **kwargs: back(g, np.delete(positions(x), *args, **kwargs), x), moves=True,
        blocks="without", lower="delete")
 composite(np.diagflat,  lambda v, k=0: np.diag(np.ravel(v), k))

@@ -430,7 +430,8 @@ bilinear(np.matmul,      lambda g, a, b: pulled_to_first(g, a, b, (ndim_of(a), n
 bilinear(np.dot,         dot_first, dot_second, pattern="dot", batch=dot_form, blocks="dotted", lower="dot", inner=of_dotted,
                          selected="product")
 bilinear(np.outer,       lambda g, a, b: np.reshape(np.dot(g, np.ravel(b)), shape_of(a)),
-                         lambda g, a, b: np.reshape(np.dot(np.ravel(a), g), shape_of(b)), batch=outer_form, blocks="outer", lower="outer")
+                         lambda g, a, b: np.reshape(np.dot(np.ravel(a), g), shape_of(b)), pattern="outer", batch=outer_form,
+                         blocks="outer", lower="outer")
 multilinear(np.einsum,   einsum_transpose, call=einsum_call, canonical=canonical_einsum, view="alone", viewed=einsum_view,
                          pattern="einsum", batch=einsum_form, blocks="einsum", lower="einsum", selected="contracted")
 composite(np.inner,      inner, with_numpy_value=beyond_matrices)

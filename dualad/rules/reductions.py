@@ -365,7 +365,7 @@ def diff(x, n=1, axis=-1, prepend=NO, append=NO):
 
 # fmt: off
 linear(np.sum,     sum_transpose, affine=("initial",), call=add_reduce, axes="axis", reduces=np.add, lower="sum")
-linear(np.cumsum,  cumsum_transpose, axes="axis", batch=flat_form, lower="cumsum", selected="running")
+linear(np.cumsum,  cumsum_transpose, axes="axis", pattern="running", batch=flat_form, lower="cumsum", selected="running")
 linear(np.mean,    mean_transpose, axes="axis", blocks="mean", lower="mean")
 explicit(variance,  variance_jvp, variance_vjp, axes="axis", blocks="variance", lower="var")
 explicit(deviation, lambda t, ans, *args, **kwargs: half_inverse(ans) * variance_jvp(t, None, *args, **kwargs),  # std' = 0 of a constant
@@ -374,22 +374,23 @@ explicit(deviation, lambda t, ans, *args, **kwargs: half_inverse(ans) * variance
 composite(np.var,  var)
 composite(np.std,  std)
 explicit(np.prod,    prod_jvp, times_others, axes="axis", reduces=np.multiply, lower="prod")
-explicit(np.cumprod, cumprod_jvp, cumprod_vjp, axes="axis", batch=flat_form, lower="cumprod", selected="running")
+explicit(np.cumprod, cumprod_jvp, cumprod_vjp, axes="axis", pattern="running", batch=flat_form, lower="cumprod", selected="running")
 explicit(np.max, extremum_jvp, extremum_vjp, axes="axis", reduces=np.maximum, lower="max")  # ties share equally
 explicit(np.min, extremum_jvp, extremum_vjp, axes="axis", reduces=np.minimum, lower="min")
 linear(defined, lambda g, x, fine, reason: defined(g, fine, reason), elementwise=True, raises=True, lower="defined")
 explicit(reordered, lambda t, ans, x, places, axis, **options: take_along_axis(t, places, axis),
                     lambda g, ans, x, places, axis, **options: put_back(g, places, axis, shape_of(x)),
-                    shape_only=True, uses_ans=False, axes="axis", batch=False, lower="reordered")
-linear(put_back,    lambda g, y, places, axis, shape: take_along_axis(g, places, axis), axes="axis", batch=gathered_form, lower="put_back")
+                    shape_only=True, uses_ans=False, axes="axis", pattern="reordered", batch=False, lower="reordered")
+linear(put_back,    lambda g, y, places, axis, shape: take_along_axis(g, places, axis), moves=True, axes="axis", batch=gathered_form,
+       lower="put_back")
 composite(np.sort,     sort)
 explicit(np.partition, lambda t, ans, x, kth, axis=-1, *options, **named: rearranged(t, x, ans, axis),
                        lambda g, ans, x, kth, axis=-1, *options, **named: np.reshape(rearranged(g, ans, x, axis), shape_of(x)),
                        axes="axis", called="it searches or sorts")
 composite(np.take_along_axis, take_along_axis)
-linear(difference,           lambda g, x, axis: scattered_difference(g, axis) if x.shape[axis] else g, axes="axis", blocks="differences",
-       lower="differences", name="np.diff")
-linear(scattered_difference, lambda g, x, axis: difference(g, axis), axes="axis", blocks="scattered_differences",
-       lower="scattered_differences")
+linear(difference,           lambda g, x, axis: scattered_difference(g, axis) if x.shape[axis] else g, axes="axis", pattern="differences",
+       blocks="differences", lower="differences", name="np.diff")
+linear(scattered_difference, lambda g, x, axis: difference(g, axis), axes="axis", pattern="scattered_differences",
+       blocks="scattered_differences", lower="scattered_differences")
 composite(np.diff, diff)
 # fmt: on

@@ -429,8 +429,10 @@ linear(np.flip,         lambda g, x, axis=None: np.flip(g, axis), view="always",
 linear(np.diagonal,     diagonal_transpose, view="maybe", moves=True, batch=over_axes("axis1", "axis2"))
 linear(np.copy,         lambda g, x, order="K", subok=False: g, moves=True, neutral=True, cheap=True, elementwise=True,
        scalar=Scalar(itself, 0, ANY))
-linear(np.take,         take_transpose, call=asking(np.take, np.take), moves=True, batch=flat_form, blocks="taken", lower="take")
-linear(np.roll,         roll_transpose, call=rolled, moves=True, cheap=True, batch=roll_form, blocks="rolled", lower="roll")
+linear(np.take,         take_transpose, call=asking(np.take, np.take), moves=True, pattern="taken", batch=flat_form,
+       blocks="taken", lower="take")
+linear(np.roll,         roll_transpose, call=rolled, moves=True, axes="axis", cheap=True, batch=roll_form, blocks="rolled",
+       lower="roll")
 linear(np.repeat,       repeat_transpose, moves=True, batch=flat_form, blocks="repeated", lower="repeat")
 linear(np.tile,         tile_transpose, moves=True, batch=tile_form, lower="tile")
 linear(np.tril,         lambda g, x, k=0: unbroadcast(np.tril(g, k), x), moves=True, batch=last_two, blocks="lower_triangle", lower="tril")

@@ -100,6 +100,12 @@ def segments(indices, n):
     return [(int(a), int(b) if b > a else int(a) + 1) for a, b in zip(starts, stops, strict=True)]
 
 
+def places_of_segments(indices, n):
+    """Return the places of the elements of all segments, one after the other, and which segment each is in."""
+    parts = segments(indices, n)
+    return np.concatenate([np.arange(a, b) for a, b in parts]), np.repeat(np.arange(len(parts)), [b - a for a, b in parts])
+
+
 def at_segments(reduce):
     """Make the ``reduceat`` of a ufunc from its ``reduce``."""
 
@@ -119,9 +125,7 @@ def add_reduceat(x, indices, axis=0, dtype=None):
 
 def add_reduceat_transpose(g, x, indices, axis=0, dtype=None):
     axis %= len(x.shape)
-    parts = segments(indices, x.shape[axis])
-    spread = np.concatenate([np.full(b - a, k) for k, (a, b) in enumerate(parts)])
-    into = np.concatenate([np.arange(a, b) for a, b in parts])
+    into, spread = places_of_segments(indices, x.shape[axis])
     return scatter(np.take(g, spread, axis), (*(slice(None),) * axis, into), abstract(x))
 
 
@@ -129,7 +133,7 @@ def add_reduceat_transpose(g, x, indices, axis=0, dtype=None):
 
 # fmt: off
 constant(leader, lower="leader")
-linear(add_reduceat, add_reduceat_transpose, batch=axis_form, lower="add_reduceat")
+linear(add_reduceat, add_reduceat_transpose, pattern="segments", batch=axis_form, lower="add_reduceat")
 
 METHODS = {
     (np.add,      "reduce"): np.sum,

@@ -166,6 +166,6 @@ composite(np.putmask,        putmask, writes=True)
 composite(np.place,          place, writes=True)
 composite(np.fill_diagonal,  fill_diagonal, writes=True)
 composite(np.put_along_axis, put_along_axis, writes=True)
-joined(added,                lambda i, g, x, b, index: g if i == 0 else getitem(g, index), argnums=(0, 1), batch=added_form,
-       lower="added_at", name="np.add.at")  # x - v is x + (-v), to the last bit
+joined(added,                lambda i, g, x, b, index: g if i == 0 else getitem(g, index), argnums=(0, 1), pattern="added_at",
+       batch=added_form, lower="added_at", name="np.add.at")  # x - v is x + (-v), to the last bit
 # fmt: on

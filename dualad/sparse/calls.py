@@ -1,6 +1,7 @@
-"""What is called between the loops, read for sparsity by what its row says: how it moves elements, the axes that it works along.
+"""The functions of a program, read for sparsity by what their rows say: how they move elements, the axes that they work along.
 
-A row may name one of the functions here (``pattern="product"``); what says nothing is dense over what it touches.
+A row may name one of the functions here (``pattern="product"``); what says nothing is dense over what it touches. Of the arguments, `of`
+gives the sets, and `known` what is the same for all inputs, None where it is computed.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ..graph.program import Value, map_values
+from ..graph.program import Value, map_values, values_in
 from ..rules.calling import signature
-from ..rules.kinds import ROWS, Constant
+from ..rules.indexing import expanded, overwritten, reads_once, stated
+from ..rules.kinds import ROWS, Constant, strong_multiply
+from ..rules.reductions import neighbours, take_along_axis
+from ..rules.ufunc_methods import places_of_segments
 from .sets import Sets, scipy_sparse, together, union, with_empty_row
 
 #: keywords of a function that moves elements that say what the elements are, not where they go
@@ -19,7 +23,7 @@ CASTS = ("dtype", "casting")
 
 
 def called(operation, of, known) -> list[Sets]:
-    """Return the sets of the results of an operation; `of` says those of a value, `known` the array that it always is, or None."""
+    """Return the sets of the results of an operation."""
     outs = operation.outputs
     if all(out.dtype.kind not in "fc" or not out.size for out in outs):
         return [Sets(out.shape) for out in outs]
@@ -40,13 +44,13 @@ def derived(operation, of, known):
         return [Sets(out.shape) for out in operation.outputs]
     arrays, move = mover(operation, known)
     if move is not None:
-        return together(out.shape, [of(arg) if type(arg) is Value else Sets(np.shape(arg)) for arg in arrays], move)
+        return together(out.shape, list(map(of, arrays)), move)
     if row is None or (operation.several and type(row.axes) is not tuple):
         return None
-    if row.pattern is not None:
-        return globals()[row.pattern](out, of, known, *operation.args, **operation.kwargs)
+    if row.pattern is not None and (found := globals()[row.pattern](out, of, known, *operation.args, **operation.kwargs)) is not None:
+        return found
     if row.elementwise:
-        return union(out.shape, [of(value) for value in operation.reads])
+        return elementwise(operation, of, known)
     if type(row.axes) is tuple:
         return stacked(operation, len(row.axes), of)
     return None if row.axes is None else along(operation, row.axes, of, known)
@@ -54,14 +58,12 @@ def derived(operation, of, known):
 
 def constants(known, arguments):
     """Return arguments with arrays for the values that are always the same; None where one is computed."""
-    found = []
+    return None if computed(known, arguments) else map_values(known, arguments)
 
-    def put(value):
-        found.append(known(value))
-        return found[-1]
 
-    arguments = map_values(put, arguments)
-    return None if any(array is None for array in found) else arguments
+def computed(known, arguments):
+    """Return whether a value in arguments is not always the same."""
+    return any(known(value) is None for value in values_in(arguments))
 
 
 def mover(operation, known):
@@ -79,9 +81,31 @@ def mover(operation, known):
 
     def move(*positions):
         moved = dict(zip(places, positions, strict=True))
-        return np.asarray(operation.call(*(moved.get(i, arg) for i, arg in enumerate(rest)), **options)).astype(np.int32)
+        made = operation.call(*(moved.get(i, arg) for i, arg in enumerate(rest)), **options)
+        return np.asarray(made).astype(np.intp, copy=False)
 
     return [args[i] for i in places], None if rest is None or options is None else move
+
+
+def elementwise(operation, of, known):
+    """Return the unions of the arguments at each element; a factor that is always zero there leaves none."""
+    fn, args, out = operation.fn, operation.args, operation.outputs[0]
+    if fn is stated:
+        return of(args[1]).broadcast(out.shape)
+    if fn is np.imag and args[0].dtype.kind != "c":
+        return Sets(out.shape)
+    if fn is np.multiply or fn is strong_multiply:
+        return multiplied(out, [(of(arg), known(arg)) for arg in args])
+    return union(out.shape, [of(value) for value in operation.reads])
+
+
+def multiplied(out, factors):
+    """Return the unions of factors, each the sets and the array that it always is; none where one is zero."""
+    result = union(out.shape, [sets for sets, _ in factors])
+    for _, array in factors:
+        if array is not None and not np.all(array):
+            result = result.where(np.broadcast_to(array, out.shape) != 0)
+    return result
 
 
 def along(operation, name, of, known):
@@ -91,14 +115,136 @@ def along(operation, name, of, known):
     x, axis, out = operation.args[0], call.arguments[name], operation.outputs[0]
     if type(x) is not Value or any(of(value).parts for value in operation.reads if value is not x):
         return None
+    sets, mask = of(x), call.arguments.get("where", True)
+    if type(mask) is Value and (mask := known(mask)) is not None:
+        sets = sets.where(np.broadcast_to(mask, x.shape))
     if axis is None or not x.ndim:
-        return of(x).total().broadcast(out.shape)
+        return sets.total().broadcast(out.shape)
     axes = tuple(int(k) % x.ndim for k in (axis if isinstance(axis, tuple | list) else (axis,)))
-    one = of(x).reduced(axes)
+    one = sets.reduced(axes)
     if out.ndim == len(one.shape):
         return one.broadcast(out.shape)
     shape = tuple(1 if k in axes else n for k, n in enumerate(x.shape))
     return one.map(lambda rows: np.expand_dims(rows, axes), shape).broadcast(out.shape)
+
+
+# --- elements at places ---------------------------------------------------------------------------------------------------------------
+
+
+def element(out, of, known, x, index):
+    """``x[index]`` at computed places: any along their axes."""
+    return picked(out, of(x), expanded(index, x.ndim), known)
+
+
+def taken(out, of, known, x, indices, axis=None, *options, **named):
+    sets = of(x) if axis is not None else of(x).map(np.ravel, (x.size,))
+    before = (slice(None),) * ((axis or 0) % max(x.ndim, 1))
+    return picked(out, sets, expanded((*before, indices), len(sets.shape)), known)
+
+
+def picked(out, sets, parts, known):
+    if any(type(part) is Value and part.dtype == bool for part in parts):  # which takes as many axes as it has
+        return None
+    axis, index = 0, list[Any]()
+    for part in parts:
+        if computed(known, part):
+            one = sets.reduced((axis,))
+            sets = one.map(lambda rows, axis=axis: np.expand_dims(rows, axis), (*one.shape[:axis], 1, *one.shape[axis:]))
+            index.append(np.zeros(part.shape, int))
+        else:
+            index.append(map_values(known, part))
+        axis += part is not None
+    return sets.map(lambda rows: rows[tuple(index)], out.shape)
+
+
+def assigned(out, of, known, x, v, index, ops=()):
+    """An assignment to the real or imaginary parts, which leaves the others, or at computed places, which may be any."""
+    place = constants(known, index)
+    if place is None:
+        return union(out.shape, [of(x), of(v).total()])
+    views = [op for op in ops if op[0] not in (np.real, np.imag)]
+    return union(out.shape, [of(x), of(v).map(lambda rows: overwritten(np.zeros(out.shape, rows.dtype), rows, place, views), out.shape)])
+
+
+def scattered(out, of, known, g, index, like):
+    return scatter(out, of(g), index, known)
+
+
+def added_at(out, of, known, x, b, index):
+    spread = scatter(out, of(b), index, known)
+    return None if spread is None else union(out.shape, [of(x), spread])
+
+
+def scatter(out, sets, index, known):
+    """Return the sets at an index, their unions where it repeats; None where it is computed."""
+    index = constants(known, index)
+    if index is None:
+        return None
+    if reads_once(index):
+        return sets.map(lambda rows: overwritten(np.zeros(out.shape, rows.dtype), rows, index), out.shape)
+    target = np.arange(out.size).reshape(out.shape)[index]
+    return summed(out, sets.broadcast(target.shape), target)
+
+
+def summed(out, sets, target):
+    """Return for each element of the result the union of the sets whose `target` it is."""
+    ones, size = np.ones(target.size, bool), target.size
+    matrix = scipy_sparse().csr_array((ones, (np.ravel(target), np.arange(size))), shape=(out.size, size))
+    return times(out, matrix, sets.map(np.ravel, (size,)).united())
+
+
+def reordered(out, of, known, x, places, axis, **options):
+    """Sorted elements, at known places."""
+    places = known(places)
+    return None if places is None else of(x).map(lambda rows: take_along_axis(rows, places, axis), out.shape)
+
+
+def inserted(out, of, known, arr, obj, values, axis=None):
+    place = constants(known, obj)
+    return None if place is None else together(out.shape, [of(arr), of(values)], lambda arr, values: np.insert(arr, place, values, axis))
+
+
+# --- along an axis ----------------------------------------------------------------------------------------------------------------------
+
+
+def running(out, of, known, x, axis=None, *options, **named):
+    """Each element depends on all before it along the axis."""
+    sets = (of(x) if axis is not None and x.ndim else of(x).map(np.ravel, (x.size,))).united()
+    axis = 0 if axis is None else axis % out.ndim
+    for power in range((out.shape[axis] - 1).bit_length()):
+
+        def shifted(rows, step=1 << power):
+            moved = np.zeros(out.shape, rows.dtype)
+            before = (slice(None),) * axis
+            moved[(*before, slice(step, None))] = rows[(*before, slice(None, -step))]
+            return moved
+
+        sets = union(out.shape, [sets, sets.map(shifted, out.shape)]).united()
+    return sets
+
+
+def differences(out, of, known, x, axis):
+    return union(out.shape, [of(x).map(lambda rows, k=k: neighbours(rows, axis)[k], out.shape) for k in (0, 1)])
+
+
+def scattered_differences(out, of, known, g, axis):
+    def moved(rows, k):
+        back = np.zeros(out.shape, rows.dtype)
+        neighbours(back, axis)[k][...] = rows
+        return back
+
+    return union(out.shape, [of(g).map(lambda rows, k=k: moved(rows, k), out.shape) for k in (0, 1)])
+
+
+def segments(out, of, known, x, indices, axis=0, dtype=None):
+    """Each element depends on the elements of a segment along the axis."""
+    given = constants(known, indices)
+    if given is None:
+        return None
+    into, spread = places_of_segments(given, x.shape[axis])
+    shape = (*x.shape[: axis % x.ndim], len(into), *x.shape[axis % x.ndim + 1 :])
+    sets = of(x).map(lambda rows: np.take(rows, into, axis), shape)
+    return summed(out, sets, np.take(np.arange(out.size).reshape(out.shape), spread, axis))
 
 
 # --- products -----------------------------------------------------------------------------------------------------------------------
@@ -133,6 +279,15 @@ def times(out, factor, sets, left=True):
         numbers = np.arange(1, pattern.shape[0] + 1).reshape(out.shape)
         parts.append((numbers, with_empty_row(pattern @ (chosen @ table))))
     return Sets(out.shape, parts)
+
+
+def outer(out, of, known, a, b):
+    factors = []
+    for x, shape in ((a, (out.shape[0], 1)), (b, (1, out.shape[1]))):
+        array = known(x)
+        sets = of(x).map(lambda rows, shape=shape: np.reshape(rows, shape), shape)
+        factors.append((sets, None if array is None else np.reshape(array, shape)))
+    return multiplied(out, factors)
 
 
 def dot(out, of, known, a, b):
@@ -192,14 +347,13 @@ def convolved(out, of, known, a, v):
 def stacked(operation, count, of):
     """A function of stacks of matrices: dense over each, which has its last `count` axes."""
     values = [value for value in operation.args if type(value) is Value]
-    lead = values[0].shape[:-count]
-    if not lead or any(value.ndim <= count or value.shape[:-count] != lead for value in values):
+    leads = [value.shape[: max(value.ndim - count, 0)] for value in values]
+    lead = np.broadcast_shapes(*leads)
+    if any(out.shape[: len(lead)] != lead for out in operation.outputs):
         return None
-    one = union(lead, [of(value).reduced(tuple(range(value.ndim - count, value.ndim))) for value in values])
+    one = union(lead, [of(value).reduced(tuple(range(len(own), value.ndim))) for value, own in zip(values, leads, strict=True)])
     results = []
     for out in operation.outputs:
-        if out.shape[: len(lead)] != lead:
-            return None
         shape = (*lead, *(1,) * (out.ndim - len(lead)))
-        results.append(one.map(lambda rows: np.reshape(rows, shape), shape).broadcast(out.shape))
+        results.append(one.map(lambda rows, shape=shape: np.reshape(rows, shape), shape).broadcast(out.shape))
     return results

@@ -20,6 +20,7 @@ from ..jit.impure import compare
 from ..jit.tracing import traced
 from ..support.callers import trimmed
 from ..support.hints import Argnums
+from .detect import dependencies
 from .sets import scipy_sparse
 from .values import Recorder, Tracked
 
@@ -69,9 +70,9 @@ def sparsity(f: Callable[..., Any], *args: Any, argnums: Argnums = 0, order: int
 
     Notes
     -----
-    The function is traced as `jit` does it, and each operation is read by its loop form: elementwise functions, movements of elements,
-    reductions, products with constant matrices and masks are exact; sorting and Fourier transforms are dense along their axis; what has
-    no such form (a call of LAPACK, your own primitive) is dense over what it touches.
+    The function is traced as `jit` does it, and each operation is read by the row of its function: elementwise functions, movements of
+    elements, reductions, products with constant matrices and masks are exact; sorting and Fourier transforms are dense along their axis;
+    what has no such structure (a call of LAPACK, your own primitive) is dense over what it touches.
     """
     return found(f, args, kwargs, argnums, order, local)
 
@@ -91,8 +92,6 @@ def found(f, args, kwargs, argnums=0, order=1, local=False):
     program = optimised(program)
     if order == 2:
         program, sizes = optimised(gradient_program(program, arguments)), [value.size for value in program.inputs[: arguments.active]]
-    from .detect import dependencies  # with the rooms of loop forms
-
     rows = dependencies(program, program.inputs[: arguments.active], arguments.columns, sizes)
     sparse = scipy_sparse()
     pattern = sparse.csr_array(sparse.vstack(rows, format="csr") if len(rows) > 1 else rows[0])

@@ -25,6 +25,7 @@ from ..graph.trace import Trace
 from ..rules import names
 from ..support.costs import PATTERN_PARTS
 from .calls import mover
+from .detect import dependencies
 from .sets import scipy_sparse
 
 
@@ -95,8 +96,6 @@ def reads(program, active):
 
 def together(program, columns, later, colors):
     """Return groups of reads that no element of the results shares, with the column of each row (-1: none); None if it does not pay."""
-    from .detect import dependencies
-
     rest = program.replace(inputs=list(dict.fromkeys([*columns, *program.inputs])), operations=later)
     columns = {value: places for value, places in columns.items() if places.max(initial=-1) >= 0}  # the others are what was padded with
     sizes = [out.size for out in program.outputs]

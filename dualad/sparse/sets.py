@@ -140,7 +140,7 @@ def united(rows):
         )
         product = chosen @ table
         total = product if total is None else total + product
-    return (np.arange(1, count + 1, dtype=np.int32) if inverse is None else inverse + 1), with_empty_row(total)
+    return (np.arange(1, count + 1, dtype=np.intp) if inverse is None else inverse + 1), with_empty_row(total)
 
 
 def refuse(entries):

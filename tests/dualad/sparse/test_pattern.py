@@ -130,6 +130,10 @@ def test_what_is_read_at_computed_places_depends_on_all_of_them():
     assert sparsity(g, x).nnz == 5 and sparsity(g, x, local=True).nnz == 1
     h = lambda x: np.interp(x, np.arange(5.0), x)
     assert sparsity(h, x).nnz == 25
+    rows = np.ones((4, 3))
+    for g in (lambda x, i: x[i], lambda x, i: np.take(x, i, axis=0), lambda x, i: x[:, None][i, 0], lambda x, i: x.T[..., i]):
+        assert sparsity(lambda x, g=g: g(x, np.argmax(x[:, 0])), rows).nnz == 12, "along one axis only"
+    assert sparsity(lambda x: np.roll(x, np.argmax(x[:, 0]), axis=0), rows).nnz == 48
 
 
 def test_a_matrix_argument_may_have_any_zeros():
