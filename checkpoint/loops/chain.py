@@ -364,6 +364,6 @@ def run_compiled_spec(spec: StepSpec, tape: Tape | None, loop: Loop) -> tuple[An
             return run(), None
         except Retraced:
             return run(), None
-    except (NotCompiled, IndexError, OverflowError) as reason:  # of the last two, the steps themselves name their lines
+    except NotCompiled as reason:
         ignored = "" if tape is None or loop.block is None else f"; block={loop.block} is not used"
         return None, f"steps one by one, because {reason}{ignored}"

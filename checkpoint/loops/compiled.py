@@ -1,20 +1,15 @@
-"""A chain of a compiled step: its arrays, and its loops called with them, in segments of steps, forward and in reverse; without a tape.
+"""The arrays of a chain of a compiled step, and its loops called with them in segments of steps, forward and in reverse; without a tape.
 
-States are tuples of arrays, one for each leaf (numbers are arrays without axes), and what is made of one is another one: nothing here
-writes into a state that it is handed. So a storage in main memory keeps states as they are, without copies, and their arrays are used
-again when nobody refers to them any more.
-
-One step is compared with the plain one where that is due: a stale program shows by its results, see `dualad.jit.verify`.
+A state is a tuple of arrays, one for each leaf, into which nothing here writes: a storage in main memory keeps it without a copy.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import partial
-from sys import getrefcount
 from time import perf_counter
 from typing import Any, TypeAlias
+from weakref import finalize
 
 import numpy as np
 import optree
@@ -25,7 +20,7 @@ from dualad.support.progress import Bar
 
 from ..storage.states import nbytes
 from ..support.checks import too_many
-from ..support.costs import CALL_SECONDS, KNOWN_PATTERNS, SMALL_STATE_BYTES
+from ..support.costs import CALL_SECONDS, SMALL_STATE_BYTES
 from ..sweep.stats import fill
 from .other_leaves import NotCompiled, join_tangents
 from .spec import Loop, StepSpec, like_leaves
@@ -35,34 +30,27 @@ State: TypeAlias = tuple[np.ndarray, ...]
 
 
 class BufferPool:
-    """States like one, made when none of those made before is free: when nobody else refers to its arrays.
-    The one handed out last is looked at first: what it is made of is still in the cache."""
+    """States like one; those that are not small in memory that is used again as soon as nobody refers to the arrays in it.
+    What was freed last is taken first: it is still in the cache."""
 
     def __init__(self, like: State, nbytes: int) -> None:
         self.like, self.small = like, nbytes < SMALL_STATE_BYTES
-        self.made: list[list[np.ndarray]] = []
+        self.clear()
 
     def take(self) -> State:
-        if self.small:
-            return tuple(map(np.empty_like, self.like))
-        made, count = self.made, len(self.made)
-        for i in range(count - 1, max(count - KNOWN_PATTERNS, 0) - 1, -1):
-            arrays = made[i]
-            for k in range(len(arrays)):  # a generator would take most of the time
-                if getrefcount(arrays[k]) != UNSHARED:
-                    break
-            else:
-                made.append(made.pop(i))
-                return tuple(arrays)
-        made.append(list(map(np.empty_like, self.like)))
-        return tuple(made[-1])
+        return tuple(map(np.empty_like, self.like) if self.small else map(array_in, self.free, self.like))
 
     def clear(self) -> None:
-        self.made.clear()
+        """Forget the memory that is free; what is in use is not taken back."""
+        self.free: list[list[memoryview]] = [[] for _ in self.like]
 
 
-#: the references to an array in a list that nobody else refers to
-UNSHARED = (lambda arrays: getrefcount(arrays[0]))([np.empty(1)]) if sys.implementation.name == "cpython" else -1
+def array_in(free: list[memoryview], like: np.ndarray) -> np.ndarray:
+    """Return an array in memory that is free, which takes its place there again when no view of it is left."""
+    memory = free.pop() if free else np.empty(like.nbytes, np.uint8).data
+    array = np.frombuffer(memory, like.dtype)  # the base of all views
+    finalize(array, free.append, memory)
+    return array.reshape(like.shape)
 
 
 class Pace:
@@ -134,7 +122,7 @@ class Segments:
             new = self.pool.take()
             other = new if end == first + 1 else self.pool.take()
             arguments = (first, end, self.end, *x, *new, *other, *self.given, *self.outs, *self.work)
-            self.pace.timed(self.loops.advance, end - first, arguments)
+            self.call(self.loops.advance, end - first, arguments)
             reached = self.end.item()
             if left := reached < 0:  # on a path that the loops do not know
                 reached = ~reached
@@ -157,6 +145,13 @@ class Segments:
             if first < stop and self.ends(first, x):
                 break
         return x, first
+
+    def call(self, loops: Callable[..., Any], steps: int, arguments: tuple) -> None:
+        """Call loops that make steps; where an index or an integer of theirs is out of range, the plain steps are to name the line."""
+        try:
+            self.pace.timed(loops, steps, arguments)
+        except (IndexError, OverflowError) as error:
+            raise NotCompiled(str(error)) from error
 
     def ends(self, k: int, x: State) -> bool:
         """Return whether the predicate ends the chain before step k; False where there is none."""
@@ -213,7 +208,7 @@ class Reversal:
         while k < stop - 1:
             end = min(k + segments.pace.steps, stop - 1)
             into = [rows[k - first : end - first] for rows in states]
-            segments.pace.timed(self.loops.fill, end - k, (k, end + 1, *x, *into, *given))
+            segments.call(self.loops.fill, end - k, (k, end + 1, *x, *into, *given))
             reached = segments.end.item()
             if left := reached < 0:
                 reached = ~reached
@@ -258,10 +253,8 @@ def state_in(states: list[np.ndarray], i: int) -> State:
 
 def given_array(leaf: Any) -> np.ndarray:
     """Return a parameter or input as a read-only array; of contiguous ones no copy is made."""
-    array = np.asarray(leaf, order="C").view(np.ndarray)
-    if not (array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative):
-        array = np.array(array, array.dtype.newbyteorder("="), order="C")
-    array = array.view()
+    array = np.asarray(leaf).view(np.ndarray)
+    array = np.require(array, array.dtype.newbyteorder("="), "CA").view()
     array.flags.writeable = False
     return array
 

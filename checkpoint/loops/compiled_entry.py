@@ -176,7 +176,7 @@ class CompiledEntry(ChainEntry):
         self.missing = 0  # steps that the first block has less than the others
         self.pulled = self.rows_made = 0
         self.reason = ""
-        self.resumed = False  # whether another process has made steps
+        self.made_elsewhere = False  # whether another process has made steps
 
     def cut(self, blocks: Blocks, stays: bool) -> None:
         """Cut the chain into blocks; in memory, the states inside of the last one may stay."""
@@ -202,7 +202,7 @@ class CompiledEntry(ChainEntry):
         stepper, final = self.stepper, self.sweep.forward()
         if self.steps is None:  # its end was found by another process, in blocks of one step
             self.steps = self.sweep.stats.steps
-        self.resumed = self.segments.made < (self.steps or 0)
+        self.made_elsewhere = self.segments.made < (self.steps or 0)
         self.count()
         leaves = like_leaves(final, stepper.state)
         if stepper.levels:
@@ -296,7 +296,7 @@ class CompiledEntry(ChainEntry):
         """Pull the cotangents back through block j."""
         first, stop = self.block(j)
         states, self.inside = self.inside, None
-        if self.resumed and self.stepper.base.outputs[2]:  # so that all paths are known, those of the last step too
+        if self.made_elsewhere and self.stepper.base.outputs[2]:  # so that all paths are known, those of the last step too
             _, states = self.filled(first, stop, x, self.reversal.states)
         elif states is None:
             states = self.reversal.fill(first, stop, x, self.reversal.states)
@@ -407,7 +407,7 @@ class CompiledEntry(ChainEntry):
             gs, dtypes = split_tangents(gs, split), 2 * dtypes
             lanes = () if split.level.directions is None else (split.level.directions,)
             shapes += [(*shape[:rows], *lanes, *shape[rows:]) for shape in shapes]
-        return list(map(own_array, gs, shapes, dtypes))
+        return [np.array(np.broadcast_to(g, shape), dtype, order="C") for g, shape, dtype in zip(gs, shapes, dtypes, strict=True)]
 
     def count(self) -> None:
         """Say in the stats what was done in steps: the sweep has counted blocks."""
@@ -419,10 +419,3 @@ class CompiledEntry(ChainEntry):
             stats.peak_bytes += (size - 1) * self.stepper.nbytes
         if self.blocks.schedule.records and self.stepper.nbytes:  # a record holds the states of a block
             stats.peak_states = max(stats.peak_states, stats.peak_bytes // self.stepper.nbytes)
-
-
-def own_array(x: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Return a new array in the order of C that holds what is broadcast to a shape."""
-    array = np.empty(shape, dtype)
-    array[...] = x
-    return array

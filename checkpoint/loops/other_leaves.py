@@ -24,7 +24,7 @@ from dualad.forward.dual import Dual, make_dual
 from dualad.jit.arguments import exact, positional_names
 from dualad.jit.jit import Jit, jit
 
-from .spec import StepSpec, differs, is_floating, is_number, kept, parts_in
+from .spec import StepSpec, is_floating, is_number, kept, parts_in
 
 ATOMS = str | bytes | int | float | complex | np.dtype | np.ufunc  # that cannot change
 
@@ -226,7 +226,7 @@ def without_statics(spec: StepSpec, until: Callable[..., Any] | None) -> OtherCh
     state, given = (
         tuple(leaf for i, leaf in enumerate(leaves) if i not in out) for leaves, out in ((spec.state, states), (spec.params, params))
     )
-    return OtherChain(StepSpec(step, step, state, given, spec.rows_tree(spec.inputs), outputs), until, results)
+    return OtherChain(StepSpec(step, step, state, given, tuple(spec.inputs) if spec.given else None, outputs), until, results)
 
 
 def filled(statics: dict[int, Any], count: int, numbers: Iterable[Any]) -> list[Any]:
@@ -235,20 +235,14 @@ def filled(statics: dict[int, Any], count: int, numbers: Iterable[Any]) -> list[
 
 
 def step_of_numbers(spec: StepSpec, states: dict[int, Any], params: dict[int, Any]) -> Callable[..., Any]:
-    source, tree, arguments, given, outputs = spec.source, spec.tree, spec.arguments, spec.given, spec.outputs
-    structure = spec.state_structure
-    full_state = partial(filled, states, structure.num_leaves)
-    full_params = partial(filled, params, spec.params_structure.num_leaves)
+    flat, given, outputs, arguments = spec.flat_step(), spec.given, spec.outputs, spec.arguments
+    full_state, full_params = partial(filled, states, len(spec.state)), partial(filled, params, spec.params_structure.num_leaves)
 
     def step(k: Any, state: Any, *rest: Any) -> Any:
-        row, numbers = (rest[:1], rest[1:]) if given else ((), rest)
-        made = source(k, tree(full_state(state)), *row, *arguments(full_params(numbers)))
-        made, out = made if outputs and isinstance(made, tuple) and len(made) == 2 else (made, None)
-        leaves, found = optree.tree_flatten(made)
-        if found != structure or any(differs(leaves[i], (None, leaf)) for i, leaf in states.items()):
-            raise NotCompiled("the step changes the structure of its state, or what is no number in it")
-        numbers = tuple(leaf for i, leaf in enumerate(leaves) if i not in states)
-        return (numbers, out) if outputs else numbers
+        row, numbers = (rest[0], rest[1:]) if given else ((), rest)
+        leaves, out = flat(k, full_state(state), row, arguments(full_params(numbers)))
+        made = tuple(leaf for i, leaf in enumerate(leaves) if i not in states)
+        return (made, out) if outputs else made
 
-    step.__name__ = source.__name__
+    step.__name__ = spec.source.__name__
     return step

@@ -20,12 +20,9 @@ from dualad.jit.jit import Jit, jit
 
 from ..loops.chain import run_compiled_spec
 from ..loops.other_leaves import NotCompiled
-from ..loops.spec import Loop, StepSpec
+from ..loops.spec import Loop, StepSpec, kept
 from ..support.costs import LEAST_ROWS, ROWS_PER_TIME, SOLUTION_BYTES
 from .methods import Method, RungeKutta, by_term, explicit
-
-#: the compiled steps of compiled right-hand sides
-known_steps: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -135,11 +132,9 @@ def as_stages(fun: Callable, method: Method) -> Callable:
 
 def compiled(source: Jit, method: Any, shape: tuple, vectorized: bool, make: Callable, *options: Hashable) -> Callable:
     """Return what ``make(fun, method, *options)`` makes of a compiled right-hand side, compiled, the same one for the same arguments."""
-    known, method = known_steps.setdefault(source, {}), explicit(method.solver, by_term)
-    key = make, method, shape, vectorized, options
-    if key not in known:
-        known[key] = jit(make(vector_valued(weakref.proxy(source), shape, vectorized), method, *options))
-    return known[key]
+    method = explicit(method.solver, by_term)
+    made = lambda: jit(make(vector_valued(weakref.proxy(source), shape, vectorized), method, *options))
+    return kept(source, (make, method, shape, vectorized, options), made)
 
 
 def runs(counts: list[int], alone: set[int], spare: int = LEAST_ROWS) -> list[tuple[int, int]]:

@@ -9,8 +9,8 @@ that are part of a file's format stand with the format; arrays are small as `dua
 #: bytes that are held in main memory of each of these: tables by which schedules are found (those of 20 slots and 1000 steps take 20 MB),
 #: states of a traced loop that are kept for its derivatives, small states that are to be written
 HELD_BYTES = 64 << 20
-#: bytes of a small state. Its objects count beside it (0.5 % of a larger one), it is sooner made than a free one is looked for, and
-#: where it took a new path of a traced loop it is kept for the next trace
+#: bytes of a small state. Its objects count beside it (0.5 % of a larger one), it is sooner made than memory is used again (40 steps of
+#: Gray-Scott, 256 x 256: 27 ms always made, 23), and where it took a new path of a traced loop it is kept for the next trace
 SMALL_STATE_BYTES = 1 << 16
 
 # --- schedules ------------------------------------------------------------------------------------------------------------------------
@@ -34,8 +34,7 @@ ADDITION_SECONDS = 1e-10
 
 #: elements of an array that are compared at a step; over the steps all have their turn
 SNAPSHOT_ELEMENTS = 1024
-#: functions, loops and predicates that are kept of a compiled step, patterns of small states, and large states that are looked at before
-#: a new one is made (40 steps of Gray-Scott, 256 x 256: 27 ms always made, 23)
+#: functions, loops and predicates that are kept of a compiled step, and patterns of small states
 KNOWN_PATTERNS = 64
 #: seconds for which steps that branch are made by NumPy before loops are compiled, which takes longer, for the paths that they take; steps
 #: of twice `CHUNK_BYTES` are not

@@ -17,4 +17,14 @@ def test_the_state_that_was_free_last_is_taken_first():
     for _ in range(6):  # a step makes a state of another one, which is free then
         working = pool.take()
         addresses.update(leaf.ctypes.data for leaf in working)
-    assert len(addresses) == 3 * len(LIKE) and len(pool.made) == 4
+    assert len(addresses) == 2 * len(LIKE) and all(len(free) == 3 for free in pool.free)
+
+
+def test_memory_stays_in_use_as_long_as_a_view_of_it():
+    pool = BufferPool(LIKE, SMALL_STATE_BYTES)
+    part = pool.take()[0][::2][1:]
+    part[...] = 1.0
+    pool.take()[0][...] = 2.0
+    assert part[0] == 1.0 and len(pool.free[0]) == 1
+    del part
+    assert len(pool.free[0]) == 2

@@ -203,7 +203,7 @@ def test_an_index_out_of_bounds_names_its_line():
 
 def test_integers_beyond_64_bits_do_not_wrap():
     step = dualad.jit(lambda k, n: n * 3)
-    assert [chain(step, 1, steps=n) for n in (30, 50)] == [3**30, 3**50]
+    assert [chain(step, begin, steps=n) for begin, n in ((1, 30), (1, 50), (3**40, 10), (3**50, 3))] == [3**30, 3**50, 3**50, 3**53]
     compared = dualad.jit(lambda k, n: n * 3, verify=True)
     assert chain(compared, 1, steps=50) == 3**50
 
