@@ -29,7 +29,7 @@ def inverse_or_not(a):
 def suppressed(a):
     b = a * 2.0
     with suppress(np.linalg.LinAlgError):
-        b = np.linalg.solve(a, a[0]) + b
+        b = np.linalg.solve(a, a[0] + 1.0) + b
     return b
 
 
