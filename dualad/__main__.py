@@ -46,13 +46,13 @@ def main(arguments=None) -> int:
 
 def cache(action) -> int:
     """Print what the cache holds, or how much was removed."""
-    from .codegen.cache import clear_cache, described, said
+    from .codegen.cache import clear_cache, described, reason
     from .support.byte_sizes import format_bytes
 
     try:
         text = described() if action == "show" else f"{format_bytes(clear_cache())} freed"
     except OSError as error:
-        print(f"python -m dualad: {said(error)}", file=sys.stderr)
+        print(f"python -m dualad: {reason(error)}", file=sys.stderr)
         return 1
     return written(text)
 

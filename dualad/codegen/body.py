@@ -203,7 +203,7 @@ class Body:
 
     def store(self, root: Node, expression, own):
         """Store a root's element."""
-        if root in self.function.plan.passing:
+        if root in self.function.plan.local:
             return
         place = self.in_one_row(root) if self.flat else self.element(self.function.buffer(root), own)
         value = self.name(expression) if root not in self.function.plan.adding else None

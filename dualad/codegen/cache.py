@@ -89,7 +89,7 @@ def stored(digest: str, make) -> bytes:
                     code = make()
                     keep(files, name, hashlib.sha256(code).digest() + code, most)
     except OSError as error:
-        warn_once(said(error))
+        warn_once(reason(error))
     return make() if code is None else code
 
 
@@ -98,7 +98,7 @@ def content_of(file: bytes | None) -> bytes | None:
     return file[32:] if file is not None and hashlib.sha256(file[32:]).digest() == file[:32] else None
 
 
-def said(error):
+def reason(error):
     return str(error) if error.filename is None else f"{error.filename}: {error.strerror}"
 
 
@@ -169,4 +169,4 @@ def described() -> str:
             sizes = []
         return f"{where}: {len(sizes):,} functions, {format_bytes(sum(sizes))} of {format_bytes(most)}"
     except OSError as error:
-        return f"not used: {said(error)}; {HELP}"
+        return f"not used: {reason(error)}; {HELP}"

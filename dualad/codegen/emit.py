@@ -66,11 +66,10 @@ def emit(
     depth: int = 0,
     called: int | None = None,
 ) -> Source:
-    """Return the module of a plan; `others` say how steps that are no parts are emitted, by their form: what is called has no entry.
+    """Return the module of a plan, whose functions' names begin with `prefix`; `others` emit the steps that are no parts, by their form.
 
-    The names of functions begin with `prefix`. Where nothing is called, a function that `joins` them calls all in their order, and is the
-    only part. What is called holds arrays by itself: only where nothing is, arrays to work in are shared. One step may be known to be
-    `called`.
+    A step without one there, or that is known to be `called`, is a call of Python, and holds its own work arrays. Without such steps a plan
+    shares work arrays between parts, and one more function may call all parts in order (`joins`).
     """
     shares = called is None and all(isinstance(step, Part) or type(step.form) in others for step in plan.steps)
     buffers = Names(plan, shares)

@@ -67,12 +67,10 @@ def alike(paths: list[Path]) -> list[Path] | None:
 
 
 def counted(paths: list[Path], certain: bool = False) -> tuple[Program, int]:
-    """Return the program of all paths, and how many it tells apart: turns of loops (see `turns`) that are alike are one.
+    """Return the program of all paths, and their number, in which loops (see `turns`) with other numbers of turns count once.
 
-    A `certain` one takes no other path, so that it makes no test of which one answer is known alone.
-
-    Its outputs are the leaves of the result; where results are of several types (see `types_of`), the leaves of each type, and then the
-    number of the type that is given; and last `left`: True (or 1) where a path is not known, and 2 where it is loud.
+    A `certain` one leaves out tests of which only one answer is known. Its outputs are the leaves of the result (of each type of result,
+    see `types_of`, and the number of the type), and last `left`: 1 where the path is not known, 2 where it is loud.
     """
     whole = paths[0].program
     if not paths[0].tests:

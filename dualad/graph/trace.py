@@ -69,11 +69,10 @@ class Answer(NamedTuple):
 
 
 class Trace(Level):
-    """The level of Symbols, and the program that what is done with them is entered into.
+    """The level of Symbols, and the program that their operations are added to.
 
-    With `tests` it notes which truth values are asked for, and answers by the examples: so it is one path of the function. Without, a
-    branch on a value is refused. Integers that are asked for are tests whether a value is one of those that other paths have met:
-    `integers`, which all traces of a function share, by the number of operations before and the number of the value.
+    With `tests`, truth values are answered by the examples and noted, so that it is one path of the function; else they are refused. An
+    integer is answered by tests for the values met before: `integers`, by the operations before and the value's number, of all traces.
     """
 
     abstract = True

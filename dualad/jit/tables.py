@@ -206,11 +206,10 @@ def as_before(held, parts):
 
 
 class Outside:
-    """What a function reads from variables outside, with others `instead`: what holds some is copied, functions are rebuilt.
+    """What a function reads from variables outside, with `instead` in the place of some values: what holds one of these is copied.
 
-    Objects are copied with what their attributes hold; their classes, and what installed packages hold, stay as they are, besides objects
-    that have such values as attributes (interpolants). With `numpys`, which makes others of NumPy's functions, modules that are not
-    installed give others, too. Variables of modules that are `live` are read where they are, unless one of them holds another value.
+    Functions are rebuilt, and objects copied with their attributes; classes, and what installed packages hold, are not, except objects with
+    such attributes. `numpys` replaces functions of NumPy. Variables of `live` modules are read in place unless they hold another value.
     """
 
     def __init__(self, instead, numpys=None, live=False):

@@ -71,8 +71,8 @@ class Part:
 class Plan:
     """What is computed in which order: `steps` are parts, and nodes that are calls or loops; whether large nests are cut into `blocks`.
 
-    What is `passing` has no buffer though it is stored: only its own nest reads it, at its own index. What is `adding` is added to what
-    its buffer holds; what is `made` is the result of a step that is no part. With `fuses`, products are not rounded before they are added.
+    `local` nodes are stored without a buffer, as only their own nest reads them, at its own index. `adding` nodes are added to what their
+    buffers hold; `made` are the results of steps that are no parts. With `fuses`, products are not rounded before they are added.
     """
 
     program: Program
@@ -83,7 +83,7 @@ class Plan:
     outputs: list[Node]
     stored: set[Node]
     steps: list
-    passing: set[Node] = field(default_factory=set)
+    local: set[Node] = field(default_factory=set)
     made: list[Node] = field(default_factory=list)
     adding: set[Node] = field(default_factory=set)
     blocks: bool = False
@@ -110,7 +110,7 @@ def plan(program: Program, inside: bool = False) -> Plan:
     steps = steps_of(order, stored)
     made = [node for node in dict.fromkeys((*nodes.values(), *order)) if isinstance(node.form, Made)]
     kept = stored | set(made)
-    return Plan(program, nodes, given, results, packed, outputs, kept, steps, passing(steps, stored, outputs), made)
+    return Plan(program, nodes, given, results, packed, outputs, kept, steps, local_roots(steps, stored, outputs), made)
 
 
 def memory_of(node):
@@ -396,7 +396,7 @@ def place(root, level, nests, home, stored, cost):
     home[root] = level, at
 
 
-def passing(steps, stored, outputs):
+def local_roots(steps, stored, outputs):
     """Return the elementwise roots that nothing reads but roots of their own loops, at their own index."""
     home = homes(steps)
     read = {operand for step in steps if not isinstance(step, Part) for operand in step.form.operands}

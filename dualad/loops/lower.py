@@ -55,11 +55,10 @@ ROOMS = (elimination, moves, orders, sums)  # whose rules enter the table
 def lower(
     program: Program, inner_loops: bool = False, inside: bool = False, given: Iterable[Node] | None = None, inlined: bool = False
 ) -> dict[Value, Node]:
-    """Return the node of every value of a program, whose inputs may be `given`.
+    """Return the node of every value of a program, whose inputs may be `given`; with `inner_loops`, compiled code calls those of ufuncs.
 
-    With `inner_loops`, functions without loops are made of what their code calls, or that of a ufunc underneath is called. What is
-    `inside` of a loop is called from compiled code, where else Python calls it between the loops; what is `inlined` in another program
-    must not be called: its values are none of that program's.
+    Other functions without loops are called by Python between the loops, or by compiled code if the program is `inside` a loop. In a
+    program that is `inlined` in another one such functions are refused.
     """
     nodes = dict(zip(program.inputs, map(buffer, program.inputs) if given is None else given, strict=True))
     for value, array in program.constants.items():

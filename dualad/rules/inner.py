@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InnerLoop:
-    """A call of a ufunc that gives what a function gives.
+    """A call of the ufunc of this name that computes a function; `types` are those of its loop (None: as NumPy chooses).
 
-    `ufunc` is the name that it is found by, `types` those of the loop as it writes them (None: those that NumPy chooses). A transform works
-    along `axis`. Of several results `result` is the one that is asked for, None for all. A loop that `overwrites` its first operand gives
-    that as the first result.
+    A transform works along `axis`. `result` is the one of several results that is asked for, None for all. A loop that `overwrites` its
+    first operand returns it as the first result.
     """
 
     ufunc: str

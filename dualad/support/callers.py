@@ -218,11 +218,10 @@ def storing(frame):
 
 
 def explain(error, refusal, objects):
-    """Say in an error that leaves a derivative call what its reader can do, where it began in somebody else's code.
+    """Add to an error that leaves a derivative call what its reader can do, where it began in somebody else's code.
 
-    NumPy puts an error of its own before ours ("setting an array element with a sequence"), and compiled code in its place: ours is
-    raised instead. `refusal` is the last error of a conversion, `objects` the place where traced numbers were put into an object array;
-    None if there were none.
+    Where NumPy or compiled code raised its own error in place of ours, ours is raised: `refusal`, the last error of a conversion. `objects`
+    is the place where traced numbers were put into an object array, None if there were none.
     """
     if hasattr(error, "explained"):  # by an inner call
         return
