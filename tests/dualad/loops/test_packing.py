@@ -25,12 +25,18 @@ KINDS = {
     "integers": lambda xs: [round(100 * x) for x in xs],
     "of two dtypes": lambda xs: [x if k % 2 else k for k, x in enumerate(xs)],
 }
+
+
+def times(factor, xs):
+    return [x * factor for x in xs]
+
+
 FUNCTIONS = {
     "backwards": lambda xs: xs[::-1],
     "in turn": lambda xs: [x * (k % 3) + xs[0] for k, x in enumerate(xs)],
     "some": lambda xs: (xs[3], np.array(xs[::2]), [x * 2 for x in xs[1:]]),
     "an array": lambda xs: np.array(xs) * 2,
-    "a call between": lambda xs: [x * np.linalg.eigvals(np.array(xs[:9]).reshape(3, 3)).real[0] for x in xs],
+    "a call between": lambda xs: times(np.linalg.eigvals(np.array(xs[:9]).reshape(3, 3)).real[0], xs),
 }
 
 
