@@ -46,6 +46,12 @@ def check(f, *args, called=False):
     return compiled
 
 
+def check_all(calls):
+    """Compare calls, which are functions with their arguments, in one compiled function."""
+    functions, points = zip(*calls, strict=True)
+    check(lambda *points: [f(*args) for f, args in zip(functions, points, strict=True)], *points)
+
+
 # --- values -------------------------------------------------------------------------------------------------------------------------
 
 TRANSFORMS = ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "ifft2", "fftn", "ifftn", "rfft2", "irfft2", "irfftn"]
@@ -55,10 +61,9 @@ TRANSFORMS = ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "ifft2", 
 def test_transforms(name):
     fn = getattr(np.fft, name)
     real = name.startswith(("rfft", "ihfft"))
-    for x in (X, X[0], X.astype(np.float32), X.T, X[::2, :, 1:], *([] if real else [Z, Z.astype(np.complex64)])):
-        check(lambda x: fn(2 * x), x)
-    for norm in ("ortho", "forward"):
-        check(lambda x, norm=norm: fn(2 * x, norm=norm), X if real else Z)
+    xs = [X, X[0], X.astype(np.float32), X.T, X[::2, :, 1:], *([] if real else [Z, Z.astype(np.complex64)])]
+    norms = [(lambda x, norm=norm: fn(2 * x, norm=norm), (X if real else Z,)) for norm in ("ortho", "forward")]
+    check_all([*((lambda x: fn(2 * x), (x,)) for x in xs), *norms])
 
 
 def test_transforms_of_three_axes():
@@ -70,11 +75,8 @@ def test_transforms_of_three_axes():
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft"])
 def test_transforms_of_any_length_along_any_axis(name):
     fn = getattr(np.fft, name)
-    for axis in (0, 1, -1):
-        for n in (1, 4, 5, 9):
-            check(lambda x: fn(x, n, axis), X)
-    check(lambda x: fn(x), np.arange(1, 8))
-    check(lambda x: fn(x)[1], X[0, 0].astype(np.float32))
+    calls = [(lambda x, n=n, axis=axis: fn(x, n, axis), (X,)) for axis in (0, 1, -1) for n in (1, 4, 5, 9)]
+    check_all([*calls, (fn, (np.arange(1, 8),)), (lambda x: fn(x)[1], (X[0, 0].astype(np.float32),))])
 
 
 SPECIAL = {
@@ -88,8 +90,7 @@ SPECIAL = {
 @pytest.mark.parametrize("name", SPECIAL)
 def test_special_functions(name, special):
     fn = getattr(special, name)
-    check(fn, *SPECIAL[name])
-    check(lambda *args: fn(*args[:-1], args[-1] * 1.5), *SPECIAL[name])
+    check_all([(fn, SPECIAL[name]), (lambda *args: fn(*args[:-1], args[-1] * 1.5), SPECIAL[name])])
 
 
 @pytest.mark.parametrize("part", [0, *(pytest.param(k, marks=pytest.mark.long) for k in range(1, 4))])
@@ -138,11 +139,9 @@ LAPACK = {
 @pytest.mark.parametrize("name", LAPACK)
 def test_linear_algebra(name):
     fn, calls = LAPACK[name]
-    for args in calls:
-        check(fn, *args)
-    check(fn, *(x.astype(np.complex64 if x.dtype.kind == "c" else np.float32) for x in calls[0]))
-    check(fn, *(np.rint(9 * x).astype(int) for x in calls[0]))
-    check(fn, *(np.asfortranarray(x) for x in calls[0]))
+    single = lambda x: x.astype(np.complex64 if x.dtype.kind == "c" else np.float32)
+    others = [tuple(map(of, calls[0])) for of in (single, lambda x: np.rint(9 * x).astype(int), np.asfortranarray)]
+    check_all([(fn, args) for args in [*calls, *others]])
 
 
 def test_numpy_ufuncs_that_loops_have_no_expression_for():
