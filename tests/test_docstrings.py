@@ -4,6 +4,7 @@ Modules are imported as users import them: pytest's own doctest collection would
 the function `checkpoint.chain`.
 """
 
+import ast
 import doctest
 import importlib
 import inspect
@@ -66,3 +67,14 @@ def test_public_classes_say_what_they_are_made_of_or_show_it():
     for name, cls in CLASSES.items():
         text = inspect.getdoc(cls)
         assert re.search(r"^(Parameters|Attributes|Examples)\n-{3,}$", text, re.MULTILINE) or inspect.isabstract(cls), name
+
+
+def test_what_is_not_public_is_described_in_three_lines():
+    long = []
+    for name in MODULES:
+        source = inspect.getsource(importlib.import_module(name))
+        for node in ast.walk(ast.parse(source)):
+            text = ast.get_docstring(node) if isinstance(node, ast.FunctionDef | ast.ClassDef) else None
+            if text and not re.search("^---|^>>> ", text, re.MULTILINE) and len(re.findall(r"^.", text, re.MULTILINE)) > 3:
+                long.append((name, node.name))
+    assert not long

@@ -254,7 +254,7 @@ def state_in(states: list[np.ndarray], i: int) -> State:
 def given_array(leaf: Any) -> np.ndarray:
     """Return a parameter or input as a read-only array; of contiguous ones no copy is made."""
     array = np.asarray(leaf).view(np.ndarray)
-    array = np.require(array, array.dtype.newbyteorder("="), "CA").view()
+    array = np.require(array, array.dtype.newbyteorder("="), ["C", "A"]).view()
     array.flags.writeable = False
     return array
 

@@ -239,7 +239,7 @@ def step_of_numbers(spec: StepSpec, states: dict[int, Any], params: dict[int, An
     full_state, full_params = partial(filled, states, len(spec.state)), partial(filled, params, spec.params_structure.num_leaves)
 
     def step(k: Any, state: Any, *rest: Any) -> Any:
-        row, numbers = (rest[0], rest[1:]) if given else ((), rest)
+        row, numbers = (rest[0], rest[1:]) if given else ([], rest)
         leaves, out = flat(k, full_state(state), row, arguments(full_params(numbers)))
         made = tuple(leaf for i, leaf in enumerate(leaves) if i not in states)
         return (made, out) if outputs else made

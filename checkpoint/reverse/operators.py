@@ -17,7 +17,7 @@ from dualad.core.conversions import another_goes_first
 from dualad.core.dispatch import apply, indexed, strengthen
 from dualad.core.levels import Handle, new, shared_view
 from dualad.core.traced import GETITEM, Traced
-from dualad.forward.generated import REFLECTED_OF, define_operators
+from dualad.forward.generated import SHORT, define_operators
 from dualad.forward.operators import BASIC, SETTINGS
 from dualad.rules.cotangents import FLOAT
 from dualad.rules.indexing import getitem
@@ -262,8 +262,15 @@ def array_ufunc(self: Var, ufunc: np.ufunc, method: str, *args: Any, **kwargs: A
     i = self.node
     if tape.plain and i is not None and method == "__call__" and not kwargs:
         a, row = self.primal, ROWS.get(ufunc)
-        if ufunc in REFLECTED_OF and args[1] is self and type(args[0]) is ndarray and args[0].dtype is FLOAT:
-            return getattr(self, REFLECTED_OF[ufunc])(args[0])
+        if (
+            len(args) == 2
+            and args[1] is self
+            and type(args[0]) is ndarray
+            and args[0].dtype is FLOAT
+            and row is not None
+            and row.operator in SHORT
+        ):
+            return getattr(self, f"__r{row.operator}__")(args[0])
         if len(args) == 1:
             if row is None or not row.short:
                 pass

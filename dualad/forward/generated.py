@@ -19,7 +19,6 @@ from ..rules.kinds import OPERATORS, SYMBOLS
 
 #: the operators that have short paths
 SHORT = ("add", "sub", "mul", "truediv", "pow")
-REFLECTED_OF = {OPERATORS[name].fn: f"__r{name}__" for name in SHORT}  # by ufunc: what NumPy calls of its own operand and a traced one
 
 OPERATOR = """
 def {method}(self, other):

@@ -16,7 +16,7 @@ from ..rules.indexing import getitem
 from ..rules.kinds import ROWS, Composite, Constant, Elementwise, strong_multiply
 from ..rules.partials import ANS, FIRST, MINUS_ONE, ONE, SECOND, product, scale
 from .dual import Dual
-from .generated import REFLECTED_OF, define_operators
+from .generated import SHORT, define_operators
 
 RESULT = "r = new(Interpreter); r.tangent = {tangent}; r.primal = v; r.level = level; r.alias = None; return r"
 
@@ -116,7 +116,8 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
     """Evaluate a ufunc; one of one argument, on an array that was never written, directly."""
     if method != "__call__" or kwargs:
         return Traced.__array_ufunc__(self, ufunc, method, *args, **kwargs)
-    level, a, row = self.level, self.primal, ROWS.get(ufunc)
+    row = ROWS.get(ufunc)
+    level, a = self.level, self.primal
     if len(args) == 1:
         if type(a) is float and type(row) is Elementwise and level.plain and not row.singular:
             v, t = ufunc(a).item(), self.tangent
@@ -153,8 +154,8 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
             if t is None or (t.shape[-v.ndim :] == v.shape and t.dtype == v.dtype):
                 return r
             return self._interpret(row, args, kwargs)
-    elif type(a) is float and type(args[0]) is FLOAT64 and level.plain and ufunc in REFLECTED_OF:
-        return row.of_numbers(float(args[0]), self)
+    elif type(a) is float and type(args[0]) is FLOAT64 and level.plain and row is not None and row.operator in SHORT:
+        return getattr(self, f"__r{row.operator}__")(float(args[0]))
     return Traced.__array_ufunc__(self, ufunc, method, *args, **kwargs)
 
 

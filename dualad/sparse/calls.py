@@ -116,8 +116,8 @@ def along(operation, name, of, known):
     if type(x) is not Value or any(of(value).parts for value in operation.reads if value is not x):
         return None
     sets, mask = of(x), call.arguments.get("where", True)
-    if type(mask) is Value and (mask := known(mask)) is not None:
-        sets = sets.where(np.broadcast_to(mask, x.shape))
+    if type(mask) is Value and (chosen := known(mask)) is not None:
+        sets = sets.where(np.broadcast_to(chosen, x.shape))
     if axis is None or not x.ndim:
         return sets.total().broadcast(out.shape)
     axes = tuple(int(k) % x.ndim for k in (axis if isinstance(axis, tuple | list) else (axis,)))

@@ -111,6 +111,8 @@ def test_a_new_row_serves_every_interpreter(new_rows, k):
     close(jacobian(f)(X), expected)  # K directions at once
     close(hessian(whole)(X), np.diag(w * CURVATURES[f.__name__]))
     close(hvp(whole, X, v), w * CURVATURES[f.__name__] * v)
+    close(jit(f)(X), f(X))
+    close(jit(jacobian(f))(X), expected)
     close(jit(grad(whole))(X), w @ expected)
     close(jit(hessian(whole))(X), np.diag(w * CURVATURES[f.__name__]))
     assert np.array_equal(sparsity(f, X).toarray(), expected != 0)
@@ -156,7 +158,15 @@ def test_a_row_of_a_ufunc_of_another_package_is_all_it_needs():
         for got in (grad(whole)(x), gradient(whole)(x), jit(grad(whole))(x)):
             np.testing.assert_allclose(got, -w * x / (1.0 + x), rtol=1e-14)
         np.testing.assert_allclose(hessian(whole)(x), np.diag(-w / (1.0 + x) ** 2), rtol=1e-14)
+        np.testing.assert_allclose(jacobian(ufunc)(x), np.diag(-x / (1.0 + x)), rtol=1e-14)
+        np.testing.assert_array_equal(jit(ufunc)(x), ufunc(x))
         assert sparsity(ufunc, x).nnz == 6
+        if importlib.util.find_spec("dask") is not None:
+            import dask.array as da
+
+            found = grad(whole)(da.from_array(x, chunks=4))
+            assert isinstance(found, da.Array)
+            np.testing.assert_allclose(found.compute(), -w * x / (1.0 + x), rtol=1e-14)
     finally:
         del ROWS[ufunc]
 
