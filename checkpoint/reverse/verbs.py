@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Concatenate, Literal, Unpack, overload
+from typing import Any, Literal, Unpack, overload
 
 import numpy as np
 import optree
@@ -31,7 +31,21 @@ from dualad.sparse.structural import from_structure
 from dualad.sparse.vectors import Flattened, flat, like, sizes
 from dualad.sparse.verbs import sparse_function
 from dualad.support.callers import trim, trimmed
-from dualad.support.hints import Argnums, Array, Aux, Chunk, Decorator, Element, Flags, Jacobian, JacobianOptions, Rest, Result, X, typed_as
+from dualad.support.hints import (
+    Argnums,
+    Aux,
+    Chunk,
+    Decorator,
+    Element,
+    Flags,
+    Function,
+    Jacobian,
+    JacobianOptions,
+    Rest,
+    Result,
+    X,
+    typed_as,
+)
 from dualad.verbs.hessian import hessian as forward_hessian
 from dualad.verbs.hessian import sparse_hessian
 from dualad.verbs.jacobian import jacobian as forward_jacobian
@@ -108,7 +122,7 @@ def vjp(f: Callable[..., Any], *primals: Any, nan_safe: bool = False, has_aux: b
 def jacobian(f: None = None, argnums: Argnums = 0, chunk: Chunk = None, **options: Unpack[JacobianOptions]) -> Decorator: ...
 @overload
 def jacobian(
-    f: Callable[Concatenate[X, Rest], Result],
+    f: Function[X, Rest, Result],
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
@@ -118,24 +132,16 @@ def jacobian(
 ) -> Jacobian[X, Rest, Result]: ...
 @overload
 def jacobian(
-    f: Callable[Concatenate[Array, Rest], tuple[NDArray[Element], Aux]],
+    f: Function[NDArray[Any], Rest, tuple[NDArray[Element], Aux]],
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
     sparsity: None = None,
     has_aux: Literal[True],
     **flags: Unpack[Flags],
-) -> Callable[Concatenate[Array, Rest], tuple[NDArray[Element], Aux]]: ...
+) -> Function[NDArray[Any], Rest, tuple[NDArray[Element], Aux]]: ...
 @overload
-def jacobian(f: Callable[..., Any], argnums: Argnums, chunk: Chunk = None, **options: Unpack[JacobianOptions]) -> Any: ...
-@overload
-def jacobian(
-    f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, sparsity: Any, has_aux: bool = False, **flags: Unpack[Flags]
-) -> Any: ...
-@overload
-def jacobian(
-    f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, sparsity: Any = None, has_aux: bool, **flags: Unpack[Flags]
-) -> Any: ...
+def jacobian(f: Function[X, Rest, Result], argnums: Argnums = 0, chunk: Chunk = None, **options: Unpack[JacobianOptions]) -> Any: ...
 @curried
 def jacobian(
     f: Callable[..., Any],

@@ -54,11 +54,23 @@ class Seeds:
         return out
 
 
-def push_chunks(f, seeds, nan_safe, has_aux, where):
-    """Evaluate `f` chunk by chunk; yields (start, stop, values, tangents, structure of the output, aux)."""
-    for start in range(0, seeds.size, seeds.chunk) or [0]:
-        stop = min(start + seeds.chunk, seeds.size)
-        yield start, stop, *push_chunk(f, seeds, nan_safe, has_aux, where, start, stop)
+def push_chunks(f, args, kwargs, positions, seeds, nan_safe, has_aux, where, executor=None):
+    """Evaluate `f` chunk by chunk, here or on an executor; yields (start, stop, values, tangents, structure of the output, aux)."""
+    if executor is None or not seeds.size:
+        g = with_arguments(f, args, kwargs, positions)
+        for start in range(0, seeds.size, seeds.chunk) or [0]:
+            stop = min(start + seeds.chunk, seeds.size)
+            yield start, stop, *push_chunk(g, seeds, nan_safe, has_aux, where, start, stop)
+        return
+    sent = f, args, kwargs, positions, nan_safe, has_aux, where
+    with Crew(executor, where, {"the function": f, "an argument": (args, kwargs)}) as crew:
+        first: list[Unchanged] = []
+        lanes = crew.lanes(seeds.size, seeds.chunk, seeds.chosen)
+        for start, stop, pushed in crew.in_order(spans(0, seeds.size, lanes), "columns", push_sent, sent):
+            first = first or [Unchanged(where, "columns") for _ in pushed[0]]
+            for known, value in zip(first, pushed[0], strict=True):
+                known.check(value, start, stop)
+            yield start, stop, *pushed
 
 
 def push_chunk(f, seeds, nan_safe, has_aux, where, start, stop):
@@ -69,22 +81,8 @@ def push_chunk(f, seeds, nan_safe, has_aux, where, start, stop):
     return values, [t if t is None or len(t) == stop - start else t[: stop - start] for t in tangents], structure, aux
 
 
-def push_elsewhere(executor, f, args, kwargs, positions, seeds, nan_safe, has_aux, where):
-    """Do what `push_chunks` does on an executor."""
-    with Crew(executor, where, {"the function": f, "an argument": (args, kwargs)}) as crew:
-        lanes = crew.lanes(seeds.size, seeds.chunk, seeds.chosen)
-        first = None
-        for start, stop, pushed in crew.in_order(
-            spans(0, seeds.size, lanes), "columns", push_sent, (f, args, kwargs, positions, nan_safe, has_aux, where)
-        ):
-            first = first or [Unchanged(where, "columns") for _ in pushed[0]]
-            for known, value in zip(first, pushed[0], strict=True):
-                known.check(value, start, stop)
-            yield start, stop, *pushed
-
-
 def push_sent(f, args, kwargs, positions, nan_safe, has_aux, where, start, stop):
-    """Do what `push_chunk` does where a worker was sent."""
+    """Return what `push_chunk` does, on a worker."""
     seeds = Seeds(tuple(args[i] for i in positions), where, 1)
     return push_chunk(with_arguments(f, args, kwargs, positions), seeds, nan_safe, has_aux, where, start, stop)
 

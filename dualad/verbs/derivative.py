@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, Concatenate, Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from ..forward.push import along
 from ..forward.seeding import check_flags, check_function, chosen, curried, shape_of, with_arguments
 from ..support.callers import trim, trimmed
-from ..support.hints import Aux, Decorator, Rest, Result
+from ..support.hints import Aux, Decorator, Function, Rest, Result
 
 # --- public -----------------------------------------------------------------------------------------------------------------
 
@@ -84,13 +84,9 @@ def jvp(
 @overload
 def derivative(f: None = None, order: int = 1, *, nan_safe: bool = False) -> Decorator: ...
 @overload
-def derivative(
-    f: Callable[Concatenate[Any, Rest], Result], order: int = 1, *, nan_safe: bool = False
-) -> Callable[Concatenate[Any, Rest], Result]: ...
+def derivative(f: Function[Any, Rest, Result], order: int = 1, *, nan_safe: bool = False) -> Function[Any, Rest, Result]: ...
 @curried
-def derivative(
-    f: Callable[Concatenate[Any, Rest], Result], order: int = 1, *, nan_safe: bool = False
-) -> Callable[Concatenate[Any, Rest], Result]:
+def derivative(f: Function[Any, Rest, Result], order: int = 1, *, nan_safe: bool = False) -> Function[Any, Rest, Result]:
     """Return a function that computes the derivative of `f`, a function of one number.
 
     Parameters
@@ -139,12 +135,12 @@ def derivative(
 def value_and_derivative(f: None = None, *, nan_safe: bool = False, has_aux: bool = False) -> Decorator: ...
 @overload
 def value_and_derivative(
-    f: Callable[Concatenate[Any, Rest], Result], *, nan_safe: bool = False, has_aux: Literal[False] = False
-) -> Callable[Concatenate[Any, Rest], tuple[Result, Result]]: ...
+    f: Function[Any, Rest, Result], *, nan_safe: bool = False, has_aux: Literal[False] = False
+) -> Function[Any, Rest, tuple[Result, Result]]: ...
 @overload
 def value_and_derivative(
-    f: Callable[Concatenate[Any, Rest], tuple[Result, Aux]], *, nan_safe: bool = False, has_aux: Literal[True]
-) -> Callable[Concatenate[Any, Rest], tuple[Result, Result, Aux]]: ...
+    f: Function[Any, Rest, tuple[Result, Aux]], *, nan_safe: bool = False, has_aux: Literal[True]
+) -> Function[Any, Rest, tuple[Result, Result, Aux]]: ...
 @curried
 def value_and_derivative(f: Callable[..., Any], *, nan_safe: bool = False, has_aux: bool = False) -> Callable[..., tuple[Any, ...]]:
     """Return a function that computes ``(f(x), f'(x))`` in one evaluation, for a function of one number.

@@ -12,7 +12,7 @@ from ..forward.seeding import check_scalar, chosen, curried, take_aux
 from ..rules.cotangents import like_primal
 from ..support.callers import trimmed
 from ..support.hints import Argnums, Aux, Chunk, Decorator, Function, GradientOptions, Rest, Result, X
-from .jacobian import paired
+from .jacobian import paired, without_value
 
 # --- public -----------------------------------------------------------------------------------------------------------------
 
@@ -109,7 +109,15 @@ def value_and_gradient(
     >>> value_and_gradient(lambda x: np.sum(x**2))(np.array([1.0, 3.0]))
     (np.float64(10.0), array([2., 6.]))
     """
-    return trimmed(wraps(f)(with_value(f, argnums, chunk, nan_safe, has_aux, "value_and_gradient")))
+    triple = with_value(f, argnums, chunk, nan_safe, has_aux, "value_and_gradient")
+
+    @trimmed
+    @wraps(f)
+    def differentiated(*args: Any, **kwargs: Any) -> Any:
+        value, grad, *aux = triple(*args, **kwargs)
+        return ((value, *aux), grad) if has_aux else (value, grad)
+
+    return differentiated
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
@@ -117,19 +125,11 @@ def value_and_gradient(
 
 def gradient_for(f, argnums, chunk, nan_safe, has_aux, where):
     """Return what `gradient` does, in which errors name the verb `where`."""
-    pair = with_value(f, argnums, chunk, nan_safe, has_aux, where)
-
-    @trimmed
-    @wraps(f)
-    def differentiated(*args, **kwargs):
-        value, grad = pair(*args, **kwargs)
-        return (grad, value[1]) if has_aux else grad
-
-    return differentiated
+    return without_value(f, with_value(f, argnums, chunk, nan_safe, has_aux, where), has_aux)
 
 
 def with_value(f, argnums, chunk, nan_safe, has_aux, where):
-    """Return the function that computes value and gradient, in which errors name the verb `where`."""
+    """Return the function that computes value and gradient, and aux where there is one; errors name the verb `where`."""
 
     def scalar(*args, **kwargs):
         out = f(*args, **kwargs)
@@ -144,6 +144,6 @@ def with_value(f, argnums, chunk, nan_safe, has_aux, where):
             positions, single = chosen(args, argnums, where)
             primals: Any = args[positions[0]] if single else tuple(args[i] for i in positions)
             grad = optree.tree_map(like_primal, grad, primals)
-        return ((value, *aux), grad) if has_aux else (value, grad)
+        return (value, grad, *aux)
 
     return computed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Concatenate, Literal, Unpack, overload
+from typing import Any, Literal, Unpack, overload
 
 from numpy.typing import NDArray
 
@@ -11,7 +11,7 @@ from ..forward.seeding import check_chunk, curried, without_aux
 from ..sparse.compressed import Colored, Compressed
 from ..sparse.transposed import Transposed
 from ..sparse.verbs import sparse_function
-from ..support.hints import Argnums, Aux, Chunk, Decorator, Element, HessianFlags, HessianOptions, Rest
+from ..support.hints import Argnums, Aux, Chunk, Decorator, Element, Function, HessianFlags, HessianOptions, Rest
 from .gradient import gradient_for
 from .jacobian import jacobian_for, refuse_verify
 
@@ -22,24 +22,24 @@ from .jacobian import jacobian_for, refuse_verify
 def hessian(f: None = None, argnums: Argnums = 0, chunk: Chunk = None, **options: Unpack[HessianOptions]) -> Decorator: ...
 @overload
 def hessian(
-    f: Callable[Concatenate[NDArray[Element], Rest], Any],
+    f: Function[NDArray[Element], Rest, Any],
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
     sparsity: None = None,
     has_aux: Literal[False] = False,
     **flags: Unpack[HessianFlags],
-) -> Callable[Concatenate[NDArray[Element], Rest], NDArray[Element]]: ...
+) -> Function[NDArray[Element], Rest, NDArray[Element]]: ...
 @overload
 def hessian(
-    f: Callable[Concatenate[NDArray[Element], Rest], tuple[Any, Aux]],
+    f: Function[NDArray[Element], Rest, tuple[Any, Aux]],
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
     sparsity: None = None,
     has_aux: Literal[True],
     **flags: Unpack[HessianFlags],
-) -> Callable[Concatenate[NDArray[Element], Rest], tuple[NDArray[Element], Aux]]: ...
+) -> Function[NDArray[Element], Rest, tuple[NDArray[Element], Aux]]: ...
 @overload
 def hessian(f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, **options: Unpack[HessianOptions]) -> Any: ...
 @curried

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import wraps
-from typing import Any, Concatenate, Literal, Unpack, overload
+from typing import Any, Literal, Unpack, overload
 
 import numpy as np
 import optree
 from numpy.typing import NDArray
 
-from ..forward.seeding import check_chunk, check_holomorphic, chosen, curried, plain, shape_of, with_arguments, without_aux
+from ..forward.seeding import check_chunk, check_holomorphic, chosen, curried, plain, shape_of, without_aux
 from ..sparse.compressed import Colored, Compressed
 from ..sparse.operators import forward_operator
 from ..sparse.structural import from_structure
@@ -29,13 +29,14 @@ from ..support.hints import (
     Element,
     ForwardFlags,
     ForwardOptions,
+    Function,
     Jacobian,
     Rest,
     Result,
     ValueAndJacobian,
     X,
 )
-from .chunks import Seeds, inexact, push_chunks, push_elsewhere
+from .chunks import Seeds, inexact, push_chunks
 
 # --- public -----------------------------------------------------------------------------------------------------------------
 
@@ -44,7 +45,7 @@ from .chunks import Seeds, inexact, push_chunks, push_elsewhere
 def jacobian(f: None = None, argnums: Argnums = 0, chunk: Chunk = None, **options: Unpack[ForwardOptions]) -> Decorator: ...
 @overload
 def jacobian(
-    f: Callable[Concatenate[X, Rest], Result],
+    f: Function[X, Rest, Result],
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
@@ -54,24 +55,16 @@ def jacobian(
 ) -> Jacobian[X, Rest, Result]: ...
 @overload
 def jacobian(
-    f: Callable[Concatenate[Array, Rest], tuple[NDArray[Element], Aux]],
+    f: Function[Array, Rest, tuple[NDArray[Element], Aux]],
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
     sparsity: None = None,
     has_aux: Literal[True],
     **flags: Unpack[ForwardFlags],
-) -> Callable[Concatenate[Array, Rest], tuple[NDArray[Element], Aux]]: ...
+) -> Function[Array, Rest, tuple[NDArray[Element], Aux]]: ...
 @overload
-def jacobian(f: Callable[..., Any], argnums: Argnums, chunk: Chunk = None, **options: Unpack[ForwardOptions]) -> Any: ...
-@overload
-def jacobian(
-    f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, sparsity: Any, has_aux: bool = False, **flags: Unpack[ForwardFlags]
-) -> Any: ...
-@overload
-def jacobian(
-    f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, sparsity: Any = None, has_aux: bool, **flags: Unpack[ForwardFlags]
-) -> Any: ...
+def jacobian(f: Function[X, Rest, Result], argnums: Argnums = 0, chunk: Chunk = None, **options: Unpack[ForwardOptions]) -> Any: ...
 @curried
 def jacobian(
     f: Callable[..., Any],
@@ -155,7 +148,7 @@ def value_and_jacobian(
 ) -> Decorator: ...
 @overload
 def value_and_jacobian(
-    f: Callable[Concatenate[X, Rest], Result],
+    f: Function[X, Rest, Result],
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
@@ -166,7 +159,7 @@ def value_and_jacobian(
 ) -> ValueAndJacobian[X, Rest, Result]: ...
 @overload
 def value_and_jacobian(
-    f: Callable[Concatenate[Array, Rest], tuple[NDArray[Element], Aux]],
+    f: Function[Array, Rest, tuple[NDArray[Element], Aux]],
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
@@ -174,7 +167,7 @@ def value_and_jacobian(
     sparsity: None = None,
     has_aux: Literal[True],
     **flags: Unpack[ForwardFlags],
-) -> Callable[Concatenate[Array, Rest], tuple[NDArray[Element], NDArray[Element], Aux]]: ...
+) -> Function[Array, Rest, tuple[NDArray[Element], NDArray[Element], Aux]]: ...
 @overload
 def value_and_jacobian(
     f: Callable[Rest, Result],
@@ -188,33 +181,7 @@ def value_and_jacobian(
 ) -> Cached[Rest, Result]: ...
 @overload
 def value_and_jacobian(
-    f: Callable[..., Any], argnums: Argnums, chunk: Chunk = None, *, cache: bool = False, **options: Unpack[ForwardOptions]
-) -> Any: ...
-@overload
-def value_and_jacobian(
-    f: Callable[..., Any],
-    argnums: Argnums = 0,
-    chunk: Chunk = None,
-    *,
-    cache: bool = False,
-    sparsity: Any,
-    has_aux: bool = False,
-    **flags: Unpack[ForwardFlags],
-) -> Any: ...
-@overload
-def value_and_jacobian(
-    f: Callable[..., Any],
-    argnums: Argnums = 0,
-    chunk: Chunk = None,
-    *,
-    cache: bool = False,
-    sparsity: Any = None,
-    has_aux: bool,
-    **flags: Unpack[ForwardFlags],
-) -> Any: ...
-@overload
-def value_and_jacobian(
-    f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, cache: bool, **options: Unpack[ForwardOptions]
+    f: Function[X, Rest, Result], argnums: Argnums = 0, chunk: Chunk = None, *, cache: bool = False, **options: Unpack[ForwardOptions]
 ) -> Any: ...
 @curried
 def value_and_jacobian(
@@ -281,7 +248,11 @@ def value_and_jacobian(
 
 def jacobian_for(f, argnums, chunk, nan_safe, where, holomorphic=False, has_aux=False, executor=None):
     """Return the function that computes the dense Jacobian, and aux where there is one; errors name the verb `where`."""
-    pair = paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, where, executor)
+    return without_value(f, paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, where, executor), has_aux)
+
+
+def without_value(f, pair, has_aux):
+    """Return the function of the derivative alone, and aux where there is one, of one that computes a pair or a triple for `f`."""
 
     @trimmed
     @wraps(f)
@@ -303,41 +274,28 @@ def paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, where, executor=No
             if made is not None:
                 return made
         positions, single = chosen(args, argnums, where)
-        g = with_arguments(f, args, kwargs, positions)
-        primals = tuple(args[i] for i in positions)
-        seeds = Seeds(primals, where, chunk)
+        seeds = Seeds(tuple(args[i] for i in positions), where, chunk)
         check_holomorphic(seeds.leaves, holomorphic, where)
-        blocks: Any = None
-        traced: list[list[Any]] = []
-        if executor is None or not seeds.size:
-            chunks = push_chunks(g, seeds, nan_safe, has_aux, where)
-        else:
-            chunks = push_elsewhere(executor, f, args, kwargs, positions, seeds, nan_safe, has_aux, where)
-        for start, stop, values, tangents, out_structure, aux in chunks:  # noqa: B007
-            if blocks is None and len(tangents) == 1 and type(t := tangents[0]) is np.ndarray and len(t) == seeds.size and t.base is None:
-                blocks, traced = tangents, [[]]  # all at once, and nobody else's
+        blocks: Any = []  # of each result its columns, along the first axis: chunks are written contiguously
+        parts: Any = []
+        for start, stop, values, tangents, out_structure, aux in push_chunks(  # noqa: B007
+            f, args, kwargs, positions, seeds, nan_safe, has_aux, where, executor
+        ):
+            if not parts and len(tangents) == 1 and type(t := tangents[0]) is np.ndarray and len(t) == seeds.size and t.base is None:
+                blocks, parts = tangents, [()]  # all at once, and nobody else's
                 continue
-            if blocks is None:  # rows are columns of the Jacobian: chunks are written contiguously
-                blocks = [
-                    np.empty((seeds.size, *shape_of(v)), inexact(v, seeds)) if t is None or type(t) is np.ndarray else None
-                    for v, t in zip(values, tangents, strict=True)
-                ]
-                traced = [[] for _ in values]
-            for k, (value, tangent) in enumerate(zip(values, tangents, strict=True)):
-                if tangent is None:
-                    tangent = np.zeros((stop - start, *shape_of(value)), inexact(value, seeds))
-                if blocks[k] is None or type(tangent) is not np.ndarray:
-                    traced[k].append((start, tangent))
-                else:
-                    blocks[k][start:stop] = tangent
+            if not parts:
+                blocks, parts = [np.empty((seeds.size, *shape_of(v)), inexact(v, seeds)) for v in values], [[] for _ in values]
+            for block, known, tangent in zip(blocks, parts, tangents, strict=True):
+                if tangent is None or type(tangent) is np.ndarray:
+                    block[start:stop] = 0.0 if tangent is None else tangent
+                    tangent = block[start:stop]
+                known.append(tangent)
         results = []
-        for k, value in enumerate(values):
-            columns = blocks[k]
-            if traced[k]:
-                columns = np.concatenate([t for _, t in traced[k]]) if columns is None else joined_columns(columns, traced[k])
-            columns = np.moveaxis(columns, 0, -1)
-            parts = [np.reshape(columns[..., a:b], (*shape_of(value), *shape)) for a, b, shape in seeds.slots]
-            tree = optree.tree_unflatten(seeds.structure, [part[()] if np.ndim(part) == 0 else part for part in parts])
+        for value, block, known in zip(values, blocks, parts, strict=True):
+            columns = np.moveaxis(block if all(type(part) is np.ndarray for part in known) else np.concatenate(known), 0, -1)
+            leaves = [np.reshape(columns[..., a:b], (*shape_of(value), *shape)) for a, b, shape in seeds.slots]
+            tree = optree.tree_unflatten(seeds.structure, [leaf[()] if np.ndim(leaf) == 0 else leaf for leaf in leaves])
             results.append(tree[0] if single else tree)
         value = optree.tree_unflatten(out_structure, [plain(v, seeds.python_scalars) for v in values])
         jac = optree.tree_unflatten(out_structure, results)
@@ -375,12 +333,3 @@ def refuse_verify(sparsity, verify, where):
     """Raise where there is nothing to verify."""
     if verify and sparsity is None:
         raise ValueError(f"{where}: verify=True compares a sparse Jacobian with f: give sparsity= too")
-
-
-def joined_columns(columns, traced):
-    """Return the columns with traced chunks among them, in order."""
-    parts, at = [], 0
-    for start, tangent in traced:
-        parts += [columns[at:start], tangent]
-        at = start + tangent.shape[0]
-    return np.concatenate([*parts, columns[at:]])
