@@ -124,6 +124,8 @@ def jacobian_columns(
 class RecordedColumns(Columns):
     """The columns of a Jacobian, from one recording where there can be one."""
 
+    on_workers = Columns
+
     @property
     def size(self) -> int:
         _ = self.recording  # its memory is not that of a chunk
@@ -166,11 +168,10 @@ class Rows(Columns):
         return self.recording.lanes(self.recording.values[0], self.chunk)
 
     def compute(self, start: int, stop: int) -> tuple[Any, Any]:
-        return block_of_rows(self.recording, start, stop)
-
-    @staticmethod
-    def send(f: Callable[..., Any], x: Any, nan_safe: bool, start: int, stop: int) -> tuple[Any, Any]:
-        return block_of_rows(recorded(f, x, Rows.where, nan_safe), start, stop)
+        recording = self.recording
+        value, (x,) = recording.values[0], recording.leaves
+        rows = None if recording.nodes[0] is None else recording.block_of_rows(0, value, start, stop)[0]
+        return value, np.zeros((stop - start, *shape_of(x)), dtype_by(value, x)) if rows is None else rows
 
 
 def recorded(f: Callable[..., Any], x: Any, where: str, nan_safe: bool, budget: Any = None) -> Recording:
@@ -180,9 +181,3 @@ def recorded(f: Callable[..., Any], x: Any, where: str, nan_safe: bool, budget: 
     if len(recording.values) != 1:
         raise TypeError(f"{where}: f returned a pytree: use jacobian, or return one array")
     return recording
-
-
-def block_of_rows(recording: Recording, start: int, stop: int) -> tuple[Any, Any]:
-    value, (x,) = recording.values[0], recording.leaves
-    rows = None if recording.nodes[0] is None else recording.block_of_rows(0, value, start, stop)[0]
-    return value, np.zeros((stop - start, *shape_of(x)), dtype_by(value, x)) if rows is None else rows

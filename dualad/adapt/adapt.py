@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import wraps
 from importlib.machinery import ExtensionFileLoader
 from inspect import iscoroutinefunction, isgeneratorfunction
@@ -165,14 +166,11 @@ class Rebound:
             self.add_space(vars(sys.modules[name]))
 
     def __enter__(self) -> None:
-        with lock_of(ACTIVE):
-            for count, thing in enumerate(things := (*self.spaces, *self.functions)):
-                try:
-                    ACTIVE.enter(thing)
-                except BaseException:  # an interrupt, say
-                    for entered in things[:count]:
-                        ACTIVE.leave(entered)
-                    raise
+        with lock_of(ACTIVE), ExitStack() as entered:
+            for thing in (*self.spaces, *self.functions):
+                ACTIVE.enter(thing)
+                entered.callback(ACTIVE.leave, thing)
+            entered.pop_all()
 
     def __exit__(self, *exception: object) -> None:
         with lock_of(ACTIVE):

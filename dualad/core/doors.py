@@ -77,14 +77,14 @@ def door(numpys: Callable[..., Any], made: Callable[[Any], Any] = lambda x: x) -
     return opened
 
 
+def as_arrays(args: Any) -> list[Any]:
+    """Return arguments with lists, tuples and arrays of objects that hold traced numbers as traced arrays."""
+    return [converted(x) if type(x) in (list, tuple, np.ndarray) and is_traced(x) else x for x in args]
+
+
 def arrayed(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Return what stands for a function that refuses lists, and arrays of objects, that hold traced numbers: it is given arrays."""
-
-    @wraps(fn)
-    def given(*args: Any, **kwargs: Any) -> Any:
-        return fn(*(converted(x) if type(x) in (list, tuple, np.ndarray) and is_traced(x) else x for x in args), **kwargs)
-
-    return given
+    return wraps(fn)(lambda *args, **kwargs: fn(*as_arrays(args), **kwargs))
 
 
 @cache
@@ -96,7 +96,7 @@ def of_lists(ufunc: np.ufunc) -> Callable[..., Any]:
         try:
             return ufunc(*args, **kwargs)
         except TypeError:
-            arrays = [converted(x) if type(x) in (list, tuple, np.ndarray) and is_traced(x) else x for x in args]
+            arrays = as_arrays(args)
             if all(map(is_, arrays, args)):
                 raise
         return ufunc(*arrays, **kwargs)

@@ -61,18 +61,13 @@ def refuse_ordering(x, other, symbol):
 
 
 def define_operators():
-    def binary(ufunc):
-        def forward(self, other):
+    def binary(ufunc, reflected):
+        def call(self, other):
             if operand(other):
-                return self.__array_ufunc__(ufunc, "__call__", self, other)
-            return forward(self, float(other)) if issubclass(type(other), Rational) else NotImplemented
+                return self.__array_ufunc__(ufunc, "__call__", *((other, self) if reflected else (self, other)))
+            return call(self, float(other)) if issubclass(type(other), Rational) else NotImplemented
 
-        def reflected(self, other):
-            if operand(other):
-                return self.__array_ufunc__(ufunc, "__call__", other, self)
-            return reflected(self, float(other)) if issubclass(type(other), Rational) else NotImplemented
-
-        return forward, reflected
+        return call
 
     def in_place(operate):
         return lambda self, other: self._in_place(operate, other)
@@ -121,9 +116,8 @@ def define_operators():
         elif name in COMPARISONS:
             setattr(Traced, f"__{name}__", comparison(name, row.fn))
         else:
-            forward, reflected = binary(row.fn)
-            setattr(Traced, f"__{name}__", forward)
-            setattr(Traced, f"__r{name}__", reflected)
+            setattr(Traced, f"__{name}__", binary(row.fn, False))
+            setattr(Traced, f"__r{name}__", binary(row.fn, True))
             if name != "divmod":
                 setattr(Traced, f"__i{name}__", in_place(row.of_numbers))
     for name in SAME_METHODS:

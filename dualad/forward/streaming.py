@@ -5,6 +5,7 @@ import numpy as np
 from ..core.dispatch import dtype_of
 from ..support.byte_sizes import format_bytes, parse_bytes
 from ..support.costs import CHUNK_BYTES, CHUNK_DIRECTIONS
+from ..support.equality import nearly_same
 from ..support.measured import measured
 
 
@@ -95,15 +96,12 @@ class Unchanged:
         if self.value is None:
             self.value = value
             return
-        first, dtype = self.value, dtype_of(value)
+        first = self.value
+        if nearly_same(value, first):
+            return
         if np.shape(value) == np.shape(first):
-            if np.array_equal(value, first, equal_nan=dtype.kind in "fc"):
-                return
-            tolerance = np.sqrt(np.finfo(dtype).eps) if dtype.kind in "fc" else 0.0
-            scale = np.max(np.abs(first), initial=0.0, where=np.isfinite(first))
-            if np.allclose(value, first, rtol=tolerance, atol=tolerance * scale, equal_nan=True):
-                return
-            at = np.unravel_index(np.argmax(~np.isclose(value, first, rtol=tolerance, equal_nan=True)), np.shape(value))
+            tolerance = np.sqrt(np.finfo(dtype).eps) if (dtype := dtype_of(value)).kind in "fc" else 0.0
+            at = np.unravel_index(np.argmax(~np.isclose(value, first, rtol=tolerance, atol=0.0, equal_nan=True)), np.shape(value))
             differs = f"element {tuple(map(int, at))} is {np.asarray(value)[at]!s}, it was {np.asarray(first)[at]!s}"
         else:
             differs = f"its shape is {np.shape(value)}, it was {np.shape(first)}"

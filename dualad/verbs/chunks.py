@@ -1,18 +1,19 @@
 """The unit directions of inputs, pushed forward K at a time, here or on an executor."""
 
+from math import prod
+
 import numpy as np
-import optree
 
 from ..core.dispatch import dtype_of
 from ..core.levels import Level
 from ..forward.push import push
-from ..forward.seeding import flatten_input, scalar_kinds, shape_of, with_arguments
+from ..forward.seeding import flatten_arguments, scalar_kinds, shape_of, with_arguments
 from ..forward.streaming import Unchanged, chunk_size, spans
 from ..graph.symbol import Symbol
 from ..support.costs import CHUNK_BYTES, MEMORY_BYTES
 from ..support.executors import Crew
 
-FLOAT, SINGLE = np.dtype(float), optree.tree_structure((0.0,))  # type: ignore[arg-type]
+FLOAT = np.dtype(float)
 
 
 class Seeds:
@@ -20,23 +21,20 @@ class Seeds:
 
     def __init__(self, primals, where, chunk):
         self.chosen = chunk
-        if len(primals) == 1 and type(x := primals[0]) is np.ndarray and x.dtype is FLOAT:
-            self.leaves, self.structure, self.python_scalars, self.weak = [x], SINGLE, False, False
-            self.slots, self.size = [(0, x.size, x.shape)], x.size
-            self.chunk = chunk_size(x.size, x.nbytes, chunk)
-            return
-        self.leaves, self.structure = flatten_input(primals, where)
-        self.python_scalars, self.weak = scalar_kinds(primals)
-        self.slots, start = [], 0
+        if len(primals) == 1 and type(primals[0]) is np.ndarray and primals[0].dtype is FLOAT:
+            self.leaves, self.structure, self.python_scalars, self.weak = primals, 1, False, False
+        else:
+            self.leaves, self.structure = flatten_arguments(primals, where, None)
+            self.python_scalars, self.weak = scalar_kinds(primals)
+        self.slots, stop, largest, room = [], 0, 1, CHUNK_BYTES
         for leaf in self.leaves:
             shape = shape_of(leaf)
-            stop = start + int(np.prod(shape, dtype=int))
+            start, stop = stop, stop + prod(shape)
             self.slots.append((start, stop, shape))
-            start = stop
-        self.size = start
-        largest = max((dtype_of(leaf).itemsize * (b - a) for leaf, (a, b, _) in zip(self.leaves, self.slots, strict=True)), default=1)
-        compiled = any(type(leaf) is Symbol for leaf in self.leaves)  # then nothing passes through the cache, and every chunk is code
-        room = MEMORY_BYTES // 16 if compiled else CHUNK_BYTES
+            largest = max(largest, dtype_of(leaf).itemsize * (stop - start))
+            if type(leaf) is Symbol:  # compiled: nothing passes through the cache, and every chunk is code
+                room = MEMORY_BYTES // 16
+        self.size = stop
         self.chunk = chunk_size(self.size, largest, chunk, room)
 
     def directions(self, start, lanes):

@@ -95,13 +95,14 @@ class Columns:
     """The columns of a Jacobian in blocks; what has none raises."""
 
     where, what = "jacobian_columns", "column"
+    on_workers: Any = None  # the class that computes there, if it is another one
 
     def __init__(self, f, x, chunk, memory, executor, holomorphic, nan_safe):
         check_function(f, self.where)
         check_flags(self.where, holomorphic=holomorphic, nan_safe=nan_safe)
         check_chunk(chunk, self.where)
         check_executor(executor, self.where)
-        self.f, self.x, self.chunk, self.executor, self.nan_safe = f, x, chunk, executor, nan_safe
+        self.f, self.x, self.chunk, self.executor, self.holomorphic, self.nan_safe = f, x, chunk, executor, holomorphic, nan_safe
         self.budget = None if memory is None else Budget(memory, self.where, self.what)
         self.seeds = Seeds((x,), self.where, chunk)
         check_holomorphic(self.seeds.leaves, holomorphic, self.where)
@@ -120,12 +121,11 @@ class Columns:
 
     def compute(self, start, stop):
         """Return the value and a block, its columns or rows along the first axis."""
-        return block_of_columns(self.f, self.seeds, self.nan_safe, start, stop)
-
-    @staticmethod
-    def send(f, x, nan_safe, start, stop):
-        """Do what `compute` does where a worker was sent."""
-        return block_of_columns(f, Seeds((x,), Columns.where, 1), nan_safe, start, stop)
+        values, tangents, _, _ = push_chunk(self.f, self.seeds, self.nan_safe, False, self.where, start, stop)
+        if len(values) != 1:
+            raise TypeError(f"{self.where}: f returned a pytree: use jacobian, or return one array")
+        value, block = values[0], tangents[0]
+        return value, np.zeros((stop - start, *shape_of(value)), inexact(value, self.seeds)) if block is None else block
 
     def least(self, pair):
         """Return the bytes that go in and come out for one direction."""
@@ -140,7 +140,8 @@ class Columns:
             lanes = size if self.chunk is None and self.budget is not None else self.lanes
             if self.executor is not None:
                 crew = stack.enter_context(Crew(self.executor, self.where, {"the function": self.f, "the argument": self.x}))
-                send = lambda spans: crew.in_order(spans, words, self.send, (self.f, self.x, self.nan_safe))
+                sent = self.on_workers or type(self), self.f, self.x, self.holomorphic, self.nan_safe
+                send = lambda spans: crew.in_order(spans, words, compute_on_worker, sent)
                 lanes = crew.lanes(size, lanes, self.chunk)
             bar.start(size)
             for start, stop, pair in chunks(size, lanes, self.compute, self.budget, self.least, send):
@@ -150,12 +151,8 @@ class Columns:
                 bar.advance(stop - start)
 
 
-def block_of_columns(f, seeds, nan_safe, start, stop):
-    values, tangents, _, _ = push_chunk(f, seeds, nan_safe, False, Columns.where, start, stop)
-    if len(values) != 1:
-        raise TypeError("jacobian_columns: f returned a pytree: use jacobian, or return one array")
-    value, block = values[0], tangents[0]
-    return value, np.zeros((stop - start, *shape_of(value)), inexact(value, seeds)) if block is None else block
+def compute_on_worker(kind, f, x, holomorphic, nan_safe, start, stop):
+    return kind(f, x, 1, None, None, holomorphic, nan_safe).compute(start, stop)
 
 
 def streamed(blocks, out, progress):

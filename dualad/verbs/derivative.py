@@ -168,22 +168,11 @@ def value_and_derivative(f: Callable[..., Any], *, nan_safe: bool = False, has_a
     (8.0, 12.0)
     """
 
+    @trimmed
     @wraps(f)
     def differentiated(x, *args, **kwargs):
-        try:
-            check_number(x, "value_and_derivative")
-            return along(
-                lambda x: f(x, *args, **kwargs),
-                (x,),
-                (np.ones_like(x)[()],),
-                nan_safe,
-                has_aux,
-                "value_and_derivative",
-                ("x", "the direction"),
-            )
-        except Exception as error:
-            trim(error)
-            raise
+        check_number(x, "value_and_derivative")
+        return along_ones(lambda x: f(x, *args, **kwargs), x, nan_safe, has_aux, "value_and_derivative")
 
     return differentiated
 
@@ -227,7 +216,7 @@ def elementwise_grad(f: Callable[..., Any], argnums: int = 0, *, nan_safe: bool 
         x, of_x = args[argnums], with_arguments(f, args, kwargs, positions)
         if isinstance(x, tuple | list | dict):
             raise TypeError(f"elementwise_grad: the argument is a {type(x).__name__}: pass a number or an array (np.array)")
-        value, tangent = along(of_x, (x,), (np.ones_like(x)[()],), nan_safe, False, "elementwise_grad", ("x", "the direction"))
+        value, tangent = along_ones(of_x, x, nan_safe, False, "elementwise_grad")
         if shape_of(value) != shape_of(x):
             raise ValueError(
                 f"elementwise_grad: f returns shape {shape_of(value)}, its argument has {shape_of(x)}: they must be equal. For other "
@@ -243,6 +232,10 @@ def elementwise_grad(f: Callable[..., Any], argnums: int = 0, *, nan_safe: bool 
 
 def tangent_of(f, nan_safe):
     return lambda x: along(f, (x,), (1.0,), nan_safe, False, "derivative", ("x", "the direction"))[1]
+
+
+def along_ones(f, x, nan_safe, has_aux, where):
+    return along(f, (x,), (np.ones_like(x)[()],), nan_safe, has_aux, where, ("x", "the direction"))
 
 
 def check_number(x, where):

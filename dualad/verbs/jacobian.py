@@ -11,7 +11,7 @@ import numpy as np
 import optree
 from numpy.typing import NDArray
 
-from ..forward.seeding import check_chunk, check_holomorphic, chosen, curried, plain, shape_of, without_aux
+from ..forward.seeding import check_chunk, check_holomorphic, chosen, curried, plain, shape_of, unflatten_arguments, without_aux
 from ..sparse.compressed import Colored, Compressed
 from ..sparse.operators import forward_operator
 from ..sparse.structural import from_structure
@@ -293,10 +293,10 @@ def paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, where, executor=No
                 known.append(tangent)
         results = []
         for value, block, known in zip(values, blocks, parts, strict=True):
-            columns = np.moveaxis(block if all(type(part) is np.ndarray for part in known) else np.concatenate(known), 0, -1)
+            columns = np.moveaxis(block if ARRAYS.issuperset(map(type, known)) else np.concatenate(known), 0, -1)
             leaves = [np.reshape(columns[..., a:b], (*shape_of(value), *shape)) for a, b, shape in seeds.slots]
-            tree = optree.tree_unflatten(seeds.structure, [leaf[()] if np.ndim(leaf) == 0 else leaf for leaf in leaves])
-            results.append(tree[0] if single else tree)
+            tree = unflatten_arguments(seeds.structure, [leaf[()] if np.ndim(leaf) == 0 else leaf for leaf in leaves])
+            results.append(tree[0] if single else tuple(tree))
         value = optree.tree_unflatten(out_structure, [plain(v, seeds.python_scalars) for v in values])
         jac = optree.tree_unflatten(out_structure, results)
         return (value, jac, aux) if has_aux else (value, jac)
@@ -304,6 +304,7 @@ def paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, where, executor=No
     return computed
 
 
+ARRAYS = {np.ndarray}
 FORWARD = ("forward", "symmetric"), "dualad.jacobian is forward mode. Use checkpoint.jacobian, or dualad.coloring(pattern)"
 
 
