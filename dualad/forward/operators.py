@@ -7,6 +7,8 @@ multiplied by a marked partial (1, -1, "the other argument", one over it, "the v
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..core.dispatch import indexed
@@ -116,8 +118,8 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
     """Evaluate a ufunc; one of one argument, on an array that was never written, directly."""
     if method != "__call__" or kwargs:
         return Traced.__array_ufunc__(self, ufunc, method, *args, **kwargs)
-    row = ROWS.get(ufunc)
     level, a = self.level, self.primal
+    row: Any = ROWS.get(ufunc)
     if len(args) == 1:
         if type(a) is float and type(row) is Elementwise and level.plain and not row.singular:
             v, t = ufunc(a).item(), self.tangent
@@ -155,7 +157,7 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
                 return r
             return self._interpret(row, args, kwargs)
     elif type(a) is float and type(args[0]) is FLOAT64 and level.plain and row is not None and row.operator in SHORT:
-        return getattr(self, f"__r{row.operator}__")(float(args[0]))
+        return row.of_numbers(float(args[0]), self)
     return Traced.__array_ufunc__(self, ufunc, method, *args, **kwargs)
 
 
