@@ -19,10 +19,10 @@ from dualad.support.forks import lock_of
 
 from ..storage import DamagedState, Storage
 from ..storage.codec import check_leaves
-from ..storage.digests import described, digest
+from ..storage.digests import digest, text_or_digest
 from ..support.checks import amount, folder_path, whole_number
 from ..support.costs import COMPARED_SECONDS, DURABLE_SHARE
-from .fit_folder import FitFolder, covers
+from .fit_folder import FitFolder, changed_parts
 from .identity import dependency_digests, identity
 from .journal import DurableJournal, DurableSession
 from .session import warn
@@ -100,7 +100,7 @@ class Fit(Storage):
         self.every = amount(every, "seconds", where="Fit", argument="every")
         self.keep = whole_number(keep, where="Fit", argument="keep", least=0, hint="give the number of interrupted evaluations to keep")
         self.answered = self.made = 0
-        self._token = described(token, "Fit: the token")
+        self._token = text_or_digest(token, "Fit: the token")
         self._under_way: ContextVar[Evaluation | None] = ContextVar("evaluation", default=None)
         self._evaluations: list[Evaluation] = []  # under way
 
@@ -203,7 +203,7 @@ class DurableFunction:
         key = self._key(read, args, kwargs)
         found = folder.answer(key)
         if found is None:
-            with folder.making(key):
+            with folder.evaluating(key):
                 found = folder.answer(key)  # of another thread
                 if found is None:
                     return self._made(key, read, args, kwargs)
@@ -217,8 +217,7 @@ class DurableFunction:
         return value
 
     def _key(self, read: Mapping[str, str], args: Any, kwargs: Any) -> str:
-        noted, own = self._noted, self._own
-        changed = [(part, read.get(part)) for part in {**noted, **read} if noted.get(part) != read.get(part) and not covers(own, part)]
+        changed = [(part, read.get(part)) for part in changed_parts(self._noted, read, self._own)]
         return digest((self._function, sorted(changed), identity((args, kwargs), "Fit: an argument")), "Fit: an argument")
 
     def _made(self, key: str, read: Mapping[str, str], args: Any, kwargs: Any) -> Any:
@@ -227,7 +226,7 @@ class DurableFunction:
         started = perf_counter()
         value = self._evaluated(evaluation, read, args, kwargs)
         leaves: list[Any] = []
-        said = {"result": outlined(value, leaves), "seconds": perf_counter() - started, "step": evaluation.step}
+        said = {"result": outline_of(value, leaves), "seconds": perf_counter() - started, "step": evaluation.step}
         if folder.keep(key, [json.dumps(said), *leaves], fit.every):
             folder.remove_evaluation(key)
         folder.prune(fit.keep, [other.key for other in fit._evaluations])
@@ -243,17 +242,16 @@ class DurableFunction:
         finally:
             fit._evaluations.remove(evaluation)
             fit._under_way.reset(before)
-            after = dependency_digests(self._f)
-            own = {part for part in {**read, **after} if read.get(part) != after.get(part) and not covers(self._own, part)}
+            own = changed_parts(read, dependency_digests(self._f), self._own)
             if own:
-                self._own = self._own | own  # another set: threads go through this one
+                self._own = self._own.union(own)  # another set: threads go through this one
                 self._folder.note_own(self._name, self._own)
 
     def _same(self, key: str, said: Mapping[str, Any], value: Any, read: Mapping[str, str], args: Any, kwargs: Any) -> bool:
         """Compare an answer with what is computed now, all of it or the first step of its chain; return whether that was done."""
         folder, started = self._folder, monotonic()
         evaluation = Evaluation(folder, key, is_comparison=True)
-        with folder.making(key):
+        with folder.evaluating(key):
             try:
                 if said["seconds"] >= COMPARED_SECONDS + DURABLE_SHARE * (started - folder.began) - folder.compared:
                     if not said["step"]:
@@ -270,7 +268,7 @@ class DurableFunction:
                 if said["seconds"] >= COMPARED_SECONDS:
                     folder.compared += monotonic() - started
         before, after = optree.tree_leaves(value), optree.tree_leaves(made)
-        if len(before) != len(after) or not all(map(alike, before, after)):
+        if len(before) != len(after) or not all(map(is_alike, before, after)):
             raise ValueError(
                 f"Fit: {self._name} is not reproducible: evaluated again, it differs from the result in {self._fit.path}. Likely causes: a "
                 "file, an attribute or random numbers that it reads. Use another folder, or name the dependency with token="
@@ -325,7 +323,7 @@ class EvaluationJournal(DurableJournal):
     def begin(self, steps: int | None) -> Any:
         evaluation = self.session.evaluation
         if evaluation.is_probe:
-            evaluation.step = [self.name(steps), digest(self.again(0, self.initial), "Fit: a state")]
+            evaluation.step = [self.name(steps), digest(self.step_again(0, self.initial), "Fit: a state")]
             raise Probed
         while True:
             try:
@@ -341,7 +339,7 @@ class EvaluationJournal(DurableJournal):
         return done
 
     def name(self, steps: int | None) -> str:
-        return named_by(self.call | {"steps": steps})
+        return chain_name(self.call | {"steps": steps})
 
     def end_forward(self, final: Any, last: list[Any], steps: int) -> None:
         self.session.evaluation.note(self.name(self.steps), self.now.first)
@@ -360,7 +358,7 @@ class EvaluationSession(DurableSession):
 
     def begin(self, call: Mapping[str, Any]) -> list[Any]:
         """As `DurableStates.begin`, in a folder of its own."""
-        self.path = self.evaluation.path_for(self, named_by(call))
+        self.path = self.evaluation.path_for(self, chain_name(call))
         return super().begin(call)
 
     def next(self) -> None:
@@ -379,23 +377,23 @@ class EvaluationSession(DurableSession):
         else:
             self.clear()
 
-    def answers(self) -> bool:
+    def keeps_result(self) -> bool:
         if self._committed is not None:
             self._committed.result()
         return self._committed is not None
 
 
-def named_by(call: Mapping[str, Any]) -> str:
+def chain_name(call: Mapping[str, Any]) -> str:
     """What a chain is called with, as a name."""
     return digest(sorted((name, str(value)) for name, value in call.items()), "Fit: a chain")
 
 
-def outlined(value: Any, leaves: list[Any]) -> Any:
+def outline_of(value: Any, leaves: list[Any]) -> Any:
     """The containers of a result, in values that go into JSON; its leaves are appended."""
     if isinstance(value, tuple | list) and type(value) in (tuple, list):
-        return [type(value).__name__, *[outlined(part, leaves) for part in value]]
+        return [type(value).__name__, *[outline_of(part, leaves) for part in value]]
     if type(value) is dict and all(type(key) is str for key in value):
-        return ["dict", list(value), *[outlined(part, leaves) for part in value.values()]]
+        return ["dict", list(value), *[outline_of(part, leaves) for part in value.values()]]
     try:
         check_leaves([value])
     except TypeError:
@@ -423,7 +421,7 @@ def filled_in(outline: Any, leaves: Iterator[Any]) -> Any:
     return tuple(made) if kind == "tuple" else made
 
 
-def alike(kept: Any, made: Any) -> bool:
+def is_alike(kept: Any, made: Any) -> bool:
     if isinstance(kept, str | bytes | type(None)):
         return bool(kept == made)
     return nearly_same(kept, made)

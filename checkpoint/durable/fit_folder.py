@@ -22,10 +22,10 @@ from dualad.support.forks import in_child, lock_of
 
 from ..storage import DamagedState
 from ..storage.background import LOCK
-from ..storage.files import Lock, made_folder, opened
+from ..storage.files import Lock, make_folder, open_file
 from ..storage.states import copy_state
 from .log import ResultFile
-from .session import checked, listed, survey, warn, write_manifest
+from .session import listing, parse_manifest, survey, warn, write_manifest
 
 MANIFEST, TEMPORARY = "fit.json", "fit.json.tmp"
 FORMAT = "fit of checkpoint, 3"
@@ -60,10 +60,10 @@ class FitFolder:
     def opened_at(path: Path) -> "FitFolder":
         """Return this process's folder at a path, made if missing, and locked.
         Raises FileExistsError if there are foreign files, BlockingIOError if another process has it."""
-        made_folder(path, "Fit")
+        make_folder(path, "Fit")
         name = os.path.realpath(path)
         folder = OPEN.get(name)
-        if folder is None or (folder.process == os.getpid() and not (folder.lock_file.held() and folder.lock_file.found())):
+        if folder is None or (folder.process == os.getpid() and not (folder.lock_file.held() and folder.lock_file.exists())):
             folder = FitFolder(path)
             folder.open()
             OPEN[name] = folder
@@ -78,12 +78,12 @@ class FitFolder:
         known = content["functions"].get(name)
         own = set(known["own"]) if known else set()
         noted = known["read"] if known else dict(read)
-        differing = [part for part in {**noted, **read} if noted.get(part) != read.get(part) and not covers(own, part)]
+        changed = changed_parts(noted, read, own)
         if content["token"] not in (None, token):
-            differing.insert(0, "token")
-        if differing:
+            changed.insert(0, "token")
+        if changed:
             raise ValueError(
-                f"Fit: {self.path} belongs to another function {name}; it differs in: {listed(differing, 6)}. Use another folder, or give "
+                f"Fit: {self.path} belongs to another function {name}; it differs in: {listing(changed, 6)}. Use another folder, or give "
                 "each function its own name, fit(f, name=...)"
             )
         if content["numpy"] != np.__version__:
@@ -113,11 +113,11 @@ class FitFolder:
         if found is not None:
             return copy_state(found)  # type: ignore[no-any-return]
         for file in reversed(self.files):
-            if key in file:
+            if key in file.places:
                 try:
                     return file.read(key)
                 except DamagedState as error:
-                    file.forget(key)
+                    file.places.pop(key, None)
                     warn(f"{error}; it is computed again")
         return None
 
@@ -140,7 +140,7 @@ class FitFolder:
                 )
             return key not in self.memory
 
-    def making(self, key: str) -> AbstractContextManager[Any]:
+    def evaluating(self, key: str) -> AbstractContextManager[Any]:
         """The lock for evaluations at one point: the other threads wait for it, and find the result."""
         with lock_of(self):
             return self.under_way.setdefault(key, RLock())
@@ -199,7 +199,7 @@ class FitFolder:
         ours, others = survey(self.path, FILES, INTERRUPTED, "Fit", "a fit")
         if others := [name for name in others if name != TEMPORARY]:
             raise FileExistsError(
-                f"Fit: {self.path} holds other files ({listed(others)}); give it a folder of its own, or remove what is left"
+                f"Fit: {self.path} holds other files ({listing(others)}); give it a folder of its own, or remove what is left"
             )
         return ours
 
@@ -208,9 +208,9 @@ class FitFolder:
         (self.path / TEMPORARY).unlink(missing_ok=True)
         data = b""
         if MANIFEST in names:
-            with opened(self.path / MANIFEST) as manifest:
+            with open_file(self.path / MANIFEST) as manifest:
                 data = manifest.read() or b""
-        content = checked(data, FORMAT)
+        content = parse_manifest(data, FORMAT)
         is_ours = SIGNATURE.startswith(data[: len(SIGNATURE)])
         if data.startswith(FAMILY) and not is_ours:
             raise ValueError(  # before anything of it is touched
@@ -224,7 +224,7 @@ class FitFolder:
                     self.writer = file
                 if file.damaged:
                     warn(f"Fit: {file.path} is damaged; the results that it has lost are computed again")
-        known = any(map(len, self.files))
+        known = any(file.places for file in self.files)
         if content is None and MANIFEST in names and not known and not is_ours:
             raise FileExistsError(f"Fit: {self.path / MANIFEST} was not made here; {ANEW}")
         if content is None and (MANIFEST in names or known):
@@ -233,7 +233,7 @@ class FitFolder:
         self.content = content or {"token": None, "numpy": np.__version__, "functions": {}}
         for name in sorted(names):
             if match := INTERRUPTED.fullmatch(name):
-                if match[4] == "removed" or any(match[2] in file for file in self.files):
+                if match[4] == "removed" or any(match[2] in file.places for file in self.files):
                     remove_tree(self.path / name)
                     continue
                 self.number = max(self.number, int(match[1]))
@@ -277,6 +277,11 @@ in_child(forked)
 def covers(own: set[str], part: str) -> bool:
     """Return whether a part is one of these, or belongs to one."""
     return part in own or any(part.startswith((f"{name}.", f"{name}[", f"{name}, ")) for name in own)
+
+
+def changed_parts(before: Mapping[str, str], now: Mapping[str, str], own: set[str]) -> list[str]:
+    """Return the parts of what a function reads that are not as they were, without those that it changes itself."""
+    return [part for part in {**before, **now} if before.get(part) != now.get(part) and not covers(own, part)]
 
 
 def remove_tree(path: Path) -> None:

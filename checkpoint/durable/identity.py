@@ -34,7 +34,7 @@ from dualad.jit.watch import WHEN_MADE, getattr_static, installed, mentioned, na
 from dualad.support.callers import owner
 from dualad.support.costs import ONE_BY_ONE
 
-from ..storage.digests import compiled, hashed, summed
+from ..storage.digests import code_pieces, hash_pieces, summed_parts
 from ..storage.states import raw
 
 ATOMS = frozenset({float, int, bool, complex, str, bytes, type(None)})
@@ -58,16 +58,16 @@ def identity(value: Any, what: str) -> str:
     reads = Reads(what)
     reads.look("", value)
     reads.finish()
-    return whole(reads.parts)
+    return digest_of_parts(reads.parts)
 
 
 def function_digest(function: Callable[..., Any]) -> str:
-    return whole(dependency_digests(function))
+    return digest_of_parts(dependency_digests(function))
 
 
-def whole(parts: dict[str, str]) -> str:
+def digest_of_parts(parts: dict[str, str]) -> str:
     """Return one digest of many, by name."""
-    return hashed(f"{name}={found}".encode() for name, found in sorted(parts.items()))
+    return hash_pieces(f"{name}={found}".encode() for name, found in sorted(parts.items()))
 
 
 class Reads:
@@ -108,8 +108,8 @@ class Reads:
         self.left.append((name, value))
 
     def add(self, name: str, pieces: Iterable[Any]) -> None:
-        found = hashed(pieces)
-        self.parts[name] = hashed([self.parts[name].encode(), found.encode()]) if name in self.parts else found
+        found = hash_pieces(pieces)
+        self.parts[name] = hash_pieces([self.parts[name].encode(), found.encode()]) if name in self.parts else found
 
     def mention(self, names: Iterable[str]) -> None:
         """Look at the attributes of these names, of all objects, now and later."""
@@ -138,12 +138,12 @@ class Reads:
     def look_into(self, name: str, value: Any) -> None:
         kind = type(value)
         if kind in ATOMS or issubclass(kind, np.generic):
-            self.add(name, atom(value))
+            self.add(name, atom_pieces(value))
             return
         if kind is np.ndarray and not value.dtype.hasobject:
-            self.add(name, array(value, bool(self.what)))
+            self.add(name, array_pieces(value, bool(self.what)))
             return
-        if kind in CONTAINERS and (kind is not dict or len(value) > ONE_BY_ONE or self.what) and plain(value):
+        if kind in CONTAINERS and (kind is not dict or len(value) > ONE_BY_ONE or self.what) and is_plain(value):
             self.add(name, [kind.__name__.encode(), marshal.dumps(value, 2)])
             return
         if id(value) in self.seen:
@@ -193,7 +193,7 @@ class Reads:
         if foreign:
             self.add(name or VERB, [function.__module__.encode(), function.__qualname__.encode()])
         else:
-            self.add(CODE if root else name, [written(code)])
+            self.add(CODE if root else name, [code_digest(code)])
             names = mentioned(code)
             self.mention(names)
             self.globals(function, names)
@@ -267,7 +267,7 @@ class Reads:
                 if type(key) not in ATOMS:
                     self.look(f"{name}, keys", key)
         elif kind in (set, frozenset):  # whose order is another one in every process
-            parts = sorted(self.whole(item, shared=False) or type(item).__qualname__ for item in list(value))
+            parts = sorted(self.digest_of(item, shared=False) or type(item).__qualname__ for item in list(value))
             self.add(name, [part.encode() for part in parts])
         else:
             for i, item in enumerate(list(value)):
@@ -281,9 +281,9 @@ class Reads:
             self.look(name, wrapped)
         if kind.__module__.partition(".")[0] in OWN_PACKAGES:  # a schedule, a storage, compiled code: no result depends on them
             return
-        said = pickled(value)
+        said = reduced(value)
         if installed(kind) and kind is not SimpleNamespace:
-            found = None if said is None else self.whole(said)
+            found = None if said is None else self.digest_of(said)
             if found is not None:
                 self.add(name, [found.encode()])
             elif self.is_part:
@@ -300,7 +300,7 @@ class Reads:
                 if part is not kind and part is not None:
                     self.look(name, part)
 
-    def whole(self, value: Any, shared: bool = True) -> str | None:
+    def digest_of(self, value: Any, shared: bool = True) -> str | None:
         """A digest of all that a value consists of; None where something in it cannot be looked into."""
         inner = Reads()
         inner.all = inner.is_part = True
@@ -318,14 +318,14 @@ class Reads:
         for key, places in inner.of_modules.items():
             for part, item in places:
                 self.attribute(key, item, part, False, self.of_modules)
-        return whole(inner.parts)
+        return digest_of_parts(inner.parts)
 
 
 class Unseen(Exception):
     """Something cannot be looked into."""
 
 
-def atom(value: Any) -> Iterator[bytes]:
+def atom_pieces(value: Any) -> Iterator[bytes]:
     """What a number or a text is."""
     yield type(value).__name__.encode()
     if issubclass(type(value), np.generic) and not value.dtype.hasobject:
@@ -335,13 +335,13 @@ def atom(value: Any) -> Iterator[bytes]:
         yield repr(value).encode("utf-8", "surrogatepass")
 
 
-def array(value: np.ndarray, order: bool) -> Iterator[Any]:
+def array_pieces(value: np.ndarray, order: bool) -> Iterator[Any]:
     """What an array is: its bits, and, where that is said, its order in memory."""
     yield f"{value.dtype!r} {value.shape} {order and np.argsort(value.strides, kind='stable').tolist()}".encode()
-    yield from summed(raw(value))
+    yield from summed_parts(raw(value))
 
 
-def plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
     """Return whether there is nothing but numbers and texts in a container, nor in those in it."""
     if type(value) in (tuple, list):
         parts = value
@@ -351,17 +351,17 @@ def plain(value: Any) -> bool:
         return set(map(type, value)) <= ATOMS
     else:
         return False
-    return set(map(type, parts)) <= ATOMS or all(type(part) in ATOMS or (part is not value and shallow(part)) for part in parts)
+    return set(map(type, parts)) <= ATOMS or all(type(part) in ATOMS or (part is not value and is_shallow(part)) for part in parts)
 
 
-def shallow(value: Any) -> bool:
+def is_shallow(value: Any) -> bool:
     return type(value) in (tuple, list) and set(map(type, value)) <= ATOMS
 
 
 @lru_cache(maxsize=4096)  # 100 bytes each; otherwise each call of a fit walks through all code again
-def written(code: CodeType) -> bytes:
+def code_digest(code: CodeType) -> bytes:
     """A digest of what compiled code consists of, found once."""
-    return hashed(compiled(code)).encode()
+    return hash_pieces(code_pieces(code)).encode()
 
 
 def slots_of(value: Any) -> dict[str, Any]:
@@ -379,7 +379,7 @@ def is_attributes(state: Any) -> bool:
     return type(state) is dict or (type(state) is tuple and len(state) == 2 and type(state[1]) is dict)
 
 
-def pickled(value: Any) -> Any:
+def reduced(value: Any) -> Any:
     """What an object says it consists of, when it is to be pickled, a list or a name; None where it cannot say that."""
     kind = type(value)
     if kind is object or kind.__module__ == "itertools":

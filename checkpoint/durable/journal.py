@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from itertools import chain, islice
 from time import monotonic
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import optree
@@ -24,7 +24,7 @@ from ..schedules.actions import Action, Advance
 from ..schedules.machine import Cursor, Remaining
 from ..storage import DamagedState
 from ..storage.codec import NAMESPACE
-from ..storage.digests import described, digest
+from ..storage.digests import digest, text_or_digest
 from ..storage.states import canonical, copy_state, nbytes
 from ..support.costs import GATHERED_BYTES
 from ..sweep.player import RowRestorers
@@ -85,6 +85,15 @@ class Point:
         return range((self.position if self.sweep == "first" else self.steps) or 0)
 
 
+class Found(NamedTuple):
+    """What an earlier process has left: its newest durable point, and what was to be done then."""
+
+    point: Point
+    working: list[Any]  # its working state, if it had one; in the first sweep perhaps the state before, too
+    cotangent: list[Any]  # leaves, encoded
+    rest: Remaining
+
+
 class Named(dict[str, Any]):
     """A token of several parts, each of which is named where it differs."""
 
@@ -103,7 +112,7 @@ def structure_of(tree: Any) -> optree.PyTreeSpec:
     return optree.tree_structure(tree, none_is_leaf=True, namespace=NAMESPACE)
 
 
-def text_of(schedule: Schedule) -> str:
+def schedule_text(schedule: Schedule) -> str:
     if not is_dataclass(schedule):
         return repr(schedule)
     values = ", ".join(f"{field.name}={getattr(schedule, field.name)!r}" for field in fields(schedule))
@@ -129,20 +138,17 @@ class DurableJournal:
         parts = token if isinstance(token, Named) else named("token", token)
         self.token = dict(parts)
         given = {"step": step} | self.token | named("state", state)
-        self.call = {name: described(value, f"resume: {name}") for name, value in given.items()}
+        self.call = {name: text_or_digest(value, f"resume: {name}") for name, value in given.items()}
         if until is not None:
             self.call["until"] = function_digest(until)
-        self.call["schedule"] = text_of(schedule)
+        self.call["schedule"] = schedule_text(schedule)
         self.structure = structure_of(state)
-        self.kinds = LeafCodec(state, self.token)
+        self.codec = LeafCodec(state, self.token)
         self.now = Point("first")  # what a point made now says
         self.cotangent: Any = None
         self.marks: list[Mark] = []  # of the process before, while they are of use
-        self.found: Point | None = None  # of the process before
         self.rows: dict[str, dict[int, list[Any]]] = {}  # of its steps, by sweeps, not yet decoded
-        self.parts: list[Any] = []  # of its cotangent
-        self.working: list[Any] = []  # its working state, if it had one
-        self.rest: Remaining | None = None  # what was left to do
+        self.found: Found | None = None
         self.compared: dict[int, str] | None = None  # digests of the rows of steps made again
         self.digest_due = 0.0
         self.ends: list[Any] | None = None  # leaves of x_{N-1}, from which there is x_N, while they are not yet written
@@ -156,27 +162,26 @@ class DurableJournal:
         self.marks = self.session.begin(self.call | {"steps": steps})
         taken = [sweep for sweep, take in self.restorers.items() if take is not None and self.marks]
         self.rows = {sweep: self.session.log(sweep).read() for sweep in taken}
-        self.find()
-        found = self.found
-        if found is None:
+        self.found = self.find()
+        if self.found is None:
             remove_files(mark.path for mark in self.marks)
             self.marks = []
             return None
-        self.compared, self.now.first = {}, found.first
-        self.take_over(found)
-        if found.first:
-            self.same(found.first, self.again(0, self.initial), "step 0", "x_1")
-        if found.sweep == "first":
+        point, self.compared, self.now.first = self.found.point, {}, self.found.point.first
+        for error in self.session.adopt(self.found.rest.saved, self.initial, self.marks):
+            warn(f"{error}; what was in it is computed again")
+        if point.first:
+            self.check_same(point.first, self.step_again(0, self.initial), "step 0", "x_1")
+        if point.sweep == "first":
             return None
-        count, self.now.first_actions = found.steps or 0, found.first_actions
+        count, self.now.first_actions = point.steps or 0, point.first_actions
         final, last = self.final(count)
-        self.enter("first", range(count))
+        self.restore_rows("first", range(count))
         self.last = last
         return final, [] if count - 1 in self.saved else [last], count
 
-    def find(self) -> None:
+    def find(self) -> Found | None:
         """The newest point that can be read back, with all the rows that it counts on."""
-        self.found = None
         for mark in [mark for mark in self.marks if mark.kind == "point"][::-1]:
             try:
                 text, *leaves = self.session.read(mark)
@@ -189,45 +194,41 @@ class DurableJournal:
                 continue
             n = self.structure.num_leaves
             count = 0 if point.position is None else n if point.sweep == "reverse" else len(leaves)
-            self.working = [self.structure.unflatten(leaves[i : i + n]) for i in range(0, count, max(n, 1))]
+            working = [self.structure.unflatten(leaves[i : i + n]) for i in range(0, count, max(n, 1))]
             if point.position is not None and not n:
-                self.working = [self.initial] * 2
-            self.found, self.parts = point, leaves[count:]
-            return
+                working = [self.initial] * 2
+            return Found(point, working, leaves[count:], self.remaining(point))
+        return None
 
-    def take_over(self, found: Point) -> None:
-        """Find what is saved at a point, and what is left to do."""
+    def remaining(self, point: Point) -> Remaining:
+        """What was left to do at a point."""
         cursor, actions = Cursor(self.steps), self.schedule.forward(self.steps)
-        cursor.run(islice(actions, found.point if found.sweep == "first" else found.first_actions))
-        if found.sweep == "reverse":
-            self.saved, steps = sorted(cursor.saved), found.steps or 0
+        cursor.run(islice(actions, point.point if point.sweep == "first" else point.first_actions))
+        if point.sweep == "reverse":
+            self.saved, steps = sorted(cursor.saved), point.steps or 0
             cursor.end_forward(steps)
             actions = self.schedule.reverse(steps, self.saved)
-            cursor.run(islice(actions, found.point))
-            if cursor.next != found.left:
+            cursor.run(islice(actions, point.point))
+            if cursor.next != point.left:
                 raise DamagedState(f"Disk: {self.session.path}: a point contradicts the schedule; {ANEW}")
-        begun, saved, position = found.point, sorted(cursor.saved), cursor.working
-        if found.position is not None:
-            if position is not None and found.position < position:
-                actions, begun = chain([Advance(found.position, position)], actions), begun - 1
-            position = found.position
-        for error in self.session.adopt(saved, self.initial, self.marks):
-            warn(f"{error}; what was in it is computed again")
-        self.rest = Remaining(self.numbered(actions, begun), saved, position, found.left)
+        begun, position = point.point, cursor.working
+        if point.position is not None:
+            if position is not None and point.position < position:
+                actions, begun = chain([Advance(point.position, position)], actions), begun - 1
+            position = point.position
+        return Remaining(self.numbered(actions, begun), sorted(cursor.saved), position, point.left)
 
     def forward(self) -> tuple[Iterator[Action], int | None, list[Any]]:
         """Skip the completed part of the first sweep: return the actions left, the working index (None: none done) and its state.
         Where the length is unknown, the state before the working one follows it if the driver had a copy."""
-        found, rest = self.found, self.rest
-        self.found = self.rest = None
-        if found is None or rest is None or found.position is None:
-            self.enter("first", range(0))
+        found, self.found = self.found, None
+        if found is None:
+            self.restore_rows("first", range(0))
             return self.numbered(self.schedule.forward(self.steps), 0), None, []
-        self.enter("first", range(found.position))
-        working, self.working = self.working, []
-        return rest.actions, found.position, working
+        self.restore_rows("first", range(found.rest.position or 0))
+        return found.rest.actions, found.rest.position, found.working
 
-    def watching(self, step: Callable[[int, Any], Any]) -> Callable[[int, Any], Any]:
+    def with_digest(self, step: Callable[[int, Any], Any]) -> Callable[[int, Any], Any]:
         """The same step, of the first sweep; a digest of x_1 is noted."""
 
         def watched(k: int, x: Any) -> Any:
@@ -246,7 +247,7 @@ class DurableJournal:
         before = last[0] if last else session.peek(steps - 1) if steps else final
         self.ends = self.leaves(max(steps - 1, 0), copy_state(before))
         if nbytes(self.ends) > GATHERED_BYTES:
-            self.note_ends()
+            self.write_ends()
         if steps and monotonic() >= session.due:
             self.commit()
 
@@ -255,36 +256,35 @@ class DurableJournal:
     def reverse(self, steps: int, seed: Any, token: Any, pull: Callable[[int, Any, Any], Any]) -> tuple[Remaining, Any, list[Any]]:
         """Skip the completed part of the reverse sweep: return what remains, the cotangent, and the working state, in a list.
         There is none in it if the actions begin with a load or x_{N-1}. ValueError if the seed, or the pull (by `token`), has changed."""
-        session, now, found, rest = self.session, self.now, self.found, self.rest
-        self.found = self.rest = None
+        session, now, found, self.found = self.session, self.now, self.found, None
         now.seed, now.pulled, now.state = digest((seed, token), "resume: the cotangent"), "", ""
-        self.kinds = LeafCodec(self.initial, self.token, seed)
+        self.codec = LeafCodec(self.initial, self.token, seed)
         self.container = optree.tree_structure(seed, none_is_leaf=True)
         now.left = now.steps = steps
-        working, self.working = self.working[-1:], []
-        if found is not None and rest is not None:
-            if found.seed and found.seed != now.seed:
+        if found is not None:
+            point, working = found.point, found.working[-1:]
+            if point.seed and point.seed != now.seed:
                 raise ValueError(
                     f"Disk: {session.path} belongs to a reverse sweep from another cotangent of x_N; repeat the same call, or {ANEW}"
                 )
-            if found.left < steps:
-                if found.left:
-                    found_x = self.advanced(found.left - 1, found.left, working[0] if working else None, found.position)
-                    self.same(found.state, found_x, f"step {found.left - 1}", f"x_{found.left}")
-                self.same_first_pull(found, steps, seed, pull)
-            self.enter("reverse", range(found.left, steps))
-            if found.left < steps:
-                now.pulled, now.state, now.left = found.pulled, found.state, found.left
-                seed = self.container.unflatten(self.kinds.decode(self.parts))
+            if point.left < steps:
+                if point.left:
+                    x = self.state_at(point.left - 1, point.left, working[0] if working else None, point.position)
+                    self.check_same(point.state, x, f"step {point.left - 1}", f"x_{point.left}")
+                self.check_first_pull(point, steps, seed, pull)
+            self.restore_rows("reverse", range(point.left, steps))
+            if point.left < steps:
+                now.pulled, now.state, now.left = point.pulled, point.state, point.left
+                seed = self.container.unflatten(self.codec.decode(found.cotangent))
             self.last, self.cotangent, self.marks = None, seed, []
-            return rest, seed, working
-        self.enter("reverse", range(0))
+            return found.rest, seed, working
+        self.restore_rows("reverse", range(0))
         self.marks, session.point = [], 0
         self.cotangent = seed
         actions = self.numbered(self.schedule.reverse(steps, self.saved), 0)
         return Remaining(actions, session.indices(), steps - 1, steps), seed, []
 
-    def noting(self, pull: Callable[[int, Any, Any], Any]) -> Callable[[int, Any, Any], Any]:
+    def with_points(self, pull: Callable[[int, Any, Any], Any]) -> Callable[[int, Any, Any], Any]:
         """The same pull; now and then there is a durable point behind it."""
         session, now, resumed = self.session, self.now, self.now.pulled or self.now.first
 
@@ -304,7 +304,7 @@ class DurableJournal:
             if not now.pulled:
                 self.check_container(g)
                 now.pulled = digest(g, "resume: a cotangent")
-            if (not k and session.answers()) or monotonic() >= session.due:
+            if (not k and session.keeps_result()) or monotonic() >= session.due:
                 self.commit()
             return g
 
@@ -319,11 +319,11 @@ class DurableJournal:
             return
         leaves = [leaf for x in working for leaf in self.leaves(position or 0, copy_state(x))]
         if now.sweep == "reverse":
-            self.note_ends()
+            self.write_ends()
         now.point, now.position = session.point, position
         if begun:
             self.check_container(self.cotangent)
-            leaves += self.kinds.encode(optree.tree_leaves(copy_state(self.cotangent), none_is_leaf=True))  # type: ignore[arg-type]
+            leaves += self.codec.encode(optree.tree_leaves(copy_state(self.cotangent), none_is_leaf=True))  # type: ignore[arg-type]
         session.commit(now.left if now.sweep == "reverse" else position or 0, [json.dumps(vars(now)), *leaves])
 
     def check_container(self, g: Any) -> None:
@@ -345,31 +345,32 @@ class DurableJournal:
         if self.compared is not None:
             self.compared[k] = digest(leaves, "resume: a row")
         else:
-            self.session.log(self.now.sweep).append(k, self.kinds.encode(leaves))
+            self.session.log(self.now.sweep).append(k, self.codec.encode(leaves))
 
     # ------------------------------------------------------------------------------------------------- what is there
 
     def final(self, steps: int) -> tuple[Any, Any]:
         """x_N and x_{N-1}."""
-        for mark in [mark for mark in self.marks if mark.kind == "final"]:
+        finals = [mark for mark in self.marks if mark.kind == "final"]
+        for mark in finals:
             try:
                 last = self.structure.unflatten(self.session.read(mark))
-                return self.again(steps - 1, last) if steps else last, last
+                return self.step_again(steps - 1, last) if steps else last, last
             except DamagedState as error:
                 warn(f"{error}; x_{steps} is computed again")
-        if not any(mark.kind == "final" for mark in self.marks):
+        if not finals:
             warn(f"Disk: {self.session.path} has lost its file of x_{steps} (*.final), which is computed again")
-        last = self.advanced(steps - 1, steps - 1)
+        last = self.state_at(steps - 1, steps - 1)
         self.now.steps = steps
         self.ends = self.leaves(steps - 1, copy_state(last))
-        return self.again(steps - 1, last), last
+        return self.step_again(steps - 1, last), last
 
-    def note_ends(self) -> None:
+    def write_ends(self) -> None:
         if self.ends is not None:
-            self.session.note(self.now.steps or 0, self.ends)
+            self.session.write_final(self.now.steps or 0, self.ends)
             self.ends = None
 
-    def enter(self, sweep: str, done: range) -> None:
+    def restore_rows(self, sweep: str, done: range) -> None:
         """Hand over the rows of the steps that are done."""
         self.now.sweep, compared, self.compared = sweep, self.compared or {}, None
         take, kept = self.restorers.get(sweep), self.rows.pop(sweep, {})
@@ -377,31 +378,31 @@ class DurableJournal:
             return
         if not done:
             self.session.log(sweep).clear()
-        rows = {k: self.kinds.decode(kept[k]) for k in done}
+        rows = {k: self.codec.decode(kept[k]) for k in done}
         for k in rows.keys() & compared.keys():
-            self.same(digest(rows[k], "resume: a row"), compared[k], f"step {k}", "row, of outs or gradients by inputs,")
+            self.check_same(digest(rows[k], "resume: a row"), compared[k], f"step {k}", "row, of outs or gradients by inputs,")
         take(rows)
 
     # ------------------------------------------------------------------------------------------------ making again
 
-    def same_first_pull(self, found: Point, steps: int, seed: Any, pull: Callable[[int, Any, Any], Any]) -> None:
+    def check_first_pull(self, point: Point, steps: int, seed: Any, pull: Callable[[int, Any, Any], Any]) -> None:
         self.compared = {}
         copy = self.session.copy
         g = pull(steps - 1, canonical(copy(self.last)), copy(seed))
-        self.same(found.pulled, g, f"the pull of step {steps - 1}", "cotangent")
+        self.check_same(point.pulled, g, f"the pull of step {steps - 1}", "cotangent")
 
-    def same(self, noted: str, found: Any, what: str, result: str) -> None:
+    def check_same(self, noted: str, found: Any, what: str, result: str) -> None:
         if noted != (found if isinstance(found, str) else digest(found, "resume: a result")):
             raise ValueError(
                 f"Disk: {self.session.path} belongs to another call: running {what} again gave another {result}. Likely causes: a changed "
                 f"closure, global, helper function or attribute, or random numbers. Repeat the same call, or {ANEW}"
             )
 
-    def again(self, k: int, x: Any) -> Any:
+    def step_again(self, k: int, x: Any) -> Any:
         self.made += 1
         return canonical(self.step(k, canonical(self.session.copy(x))))
 
-    def advanced(self, index: int, stop: int, working: Any = None, position: int | None = None) -> Any:
+    def state_at(self, index: int, stop: int, working: Any = None, position: int | None = None) -> Any:
         """x_stop, from the newest state up to x_index that can be read back; the working state x_position may be one."""
         start, x = 0, self.initial
         if position is not None and position <= index:
@@ -415,7 +416,7 @@ class DurableJournal:
                     if not error.told:
                         warn(f"{error}; x_{index} is computed from an earlier one")
         for k in range(start, stop):
-            x = self.again(k, x)
+            x = self.step_again(k, x)
         return x
 
     def numbered(self, actions: Iterator[Action], start: int) -> Iterator[Action]:

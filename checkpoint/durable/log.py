@@ -1,6 +1,5 @@
 """Files to which records are appended: a state's file is written whole, these grow by what is new."""
 
-import io
 import os
 from array import array
 from collections.abc import Iterable, Sequence
@@ -12,12 +11,10 @@ from typing import Any
 from dualad.support.byte_sizes import format_bytes
 from dualad.support.forks import lock_of
 
-from ..storage.codec import check_leaves, encode_leaves, encode_records, next_header, next_rows, unreadable
-from ..storage.files import appended, of_others, opened
+from ..storage.codec import MAGIC, check_leaves, encode_leaves, encode_records, read_header, read_record, unreadable
+from ..storage.files import not_made_here, open_file, open_to_append
 from ..storage.memory import Kind, Pattern, Record
 from ..support.costs import GATHERED_BYTES
-
-MAGIC = b"CKPT"  # of every record, see `codec`
 
 
 class Log:
@@ -25,7 +22,7 @@ class Log:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.end, self.file = 0, appended(path)
+        self.end, self.file = 0, open_to_append(path)
 
     def write(self, blocks: Iterable[Any]) -> None:
         """Append records as a whole; OSError as the system gives it."""
@@ -95,12 +92,10 @@ class RowLog(Log):
         """Return the leaves by index (the last row of an index counts), and cut off what follows the last whole record."""
         rows: dict[int, list[Any]] = {}
         self.end = self.file.seek(0)
-        file = io.BufferedReader(self.file)
         with suppress(ValueError):  # the end, or no whole record
             while True:
-                rows |= next_rows(file, self.label)
-                self.end = file.tell()
-        file.detach()
+                rows |= read_record(self.file, self.label)
+                self.end = self.file.tell()
         self.cut()
         return rows
 
@@ -118,7 +113,7 @@ class RowLog(Log):
 
 
 class ResultFile(Log):
-    """An append-only file of results, each under a key; one process writes. OSError if it cannot be opened or was not made here.
+    """An append-only file of results, at `places` by their keys; one process writes. OSError if it cannot be opened or was not made here.
     Torn results at the end are cut off, ones with a damaged header are skipped (`damaged`); data are checked when they are read."""
 
     def __init__(self, path: Path) -> None:
@@ -140,53 +135,37 @@ class ResultFile(Log):
         try:
             with lock_of(self):
                 if self.process != os.getpid():  # a fork, which moves the place in the file of the process that writes
-                    self.file, self.process = opened(self.path), os.getpid()
-                file = io.BufferedReader(self.file)
-                try:
-                    file.seek(self.places[key])
-                    (leaves,) = next_rows(file, key).values()
-                    return leaves
-                finally:
-                    file.detach()
+                    self.file, self.process = open_file(self.path), os.getpid()
+                self.file.seek(self.places[key])
+                (leaves,) = read_record(self.file, key).values()
+                return leaves
         except MemoryError:
             raise
         except Exception as error:
             raise unreadable("a result", self.path, error, "Fit") from error
 
-    def forget(self, key: str) -> None:
-        self.places.pop(key, None)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.places
-
-    def __len__(self) -> int:
-        return len(self.places)
-
     def find(self) -> None:
         """Find the results, and cut off what is behind the last one."""
-        size = self.file.seek(0, os.SEEK_END)
-        self.file.seek(0)
-        file = io.BufferedReader(self.file)
-        at, beginning = 0, file.read(len(MAGIC))
+        size, at = self.file.seek(0, os.SEEK_END), 0
         while at < size:
-            file.seek(at)
+            self.file.seek(at)
             try:
-                header = next_header(file)
+                header = read_header(self.file)
             except ValueError:
                 with mmap(self.file.fileno(), 0, access=ACCESS_READ) as content:
                     at = content.find(MAGIC, at + 1)
                 if at < 0:
                     break
                 continue
-            end = file.tell() + header.bytes
+            end = self.file.tell() + header.bytes
             if end > size:
                 break
             self.damaged |= at > self.end
             self.places[header.label] = at
             at = self.end = end
-        file.detach()
-        if not self.places and not MAGIC.startswith(beginning):
+        self.file.seek(0)
+        if not self.places and not MAGIC.startswith(self.file.read(len(MAGIC)) or b""):
             self.file.close()
-            raise of_others("Fit: this file was not made here; give another folder, or move it", self.path)
+            raise not_made_here("Fit: this file was not made here; give another folder, or move it", self.path)
         with suppress(OSError):
             self.cut()

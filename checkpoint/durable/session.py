@@ -29,7 +29,7 @@ import optree
 
 from ..storage.background import LOCK, DiskSession, File, Folder
 from ..storage.codec import NAMESPACE, check_leaves, read_leaves, read_records, write_leaves
-from ..storage.files import Lock, made_folder, of_others, opened, sync_file, write_file
+from ..storage.files import Lock, make_folder, not_made_here, open_file, sync_file, write_file
 from ..storage.memory import NUMBER, Record
 from ..storage.states import nbytes
 from ..storage.storage import DamagedState
@@ -70,7 +70,7 @@ class DurableFolder(Folder):
         self.lock = Lock(path / LOCK)
 
     def open(self) -> None:
-        made_folder(self.path, "Disk")
+        make_folder(self.path, "Disk")
         self.survey()
         self.lock.acquire()
 
@@ -88,14 +88,14 @@ class DurableFolder(Folder):
             read_manifest(self.path / DONE)
             self.remove_all()
         elif TEMPORARY in names:
-            with opened(self.path / TEMPORARY) as file:
+            with open_file(self.path / TEMPORARY) as file:
                 found = file.read(len(SIGNATURE))
             if not SIGNATURE.startswith(found):  # it is the beginning of something else
-                raise of_others("Disk: this file was not made here; give another folder, or move it", self.path / TEMPORARY)
+                raise not_made_here("Disk: this file was not made here; give another folder, or move it", self.path / TEMPORARY)
             remove_files([self.path / TEMPORARY])
         elif left := sorted(names - {LOCK}):
-            anybodys = f"Disk: there is {listed(left)}, but no {MANIFEST}, so that they may be anybody's; give another folder, or {ANEW}"
-            raise of_others(anybodys, self.path)
+            anybodys = f"Disk: there is {listing(left)}, but no {MANIFEST}, so that they may be anybody's; give another folder, or {ANEW}"
+            raise not_made_here(anybodys, self.path)
         self.run = token_hex(8)
         write_manifest(self.path / MANIFEST, {"format": FORMAT, "run": self.run, "call": dict(call)})
         return []
@@ -104,8 +104,8 @@ class DurableFolder(Folder):
         """Return the names in the folder that are a sweep's; FileExistsError if there are others and the folder is not shared."""
         ours, others = survey(self.path, OURS, None, "Disk", "a sweep")
         if others and not self.shared:
-            raise of_others(
-                f"Disk: the folder has other files ({listed(others)}); with resume=True use a folder of its own, or shared=True, "
+            raise not_made_here(
+                f"Disk: the folder has other files ({listing(others)}); with resume=True use a folder of its own, or shared=True, "
                 "which leaves them alone",
                 self.path,
             )
@@ -152,20 +152,20 @@ class DurableFolder(Folder):
     def _same(self, there: dict[str, Any], here: dict[str, Any]) -> None:
         differing = [name for name in {**there, **here} if there.get(name) != here.get(name)]
         if differing:
-            names = ", ".join(f"{name} ({short(there.get(name))} there, {short(here.get(name))} here)" for name in differing)
+            names = ", ".join(f"{name} ({shortened(there.get(name))} there, {shortened(here.get(name))} here)" for name in differing)
             raise ValueError(f"Disk: {self.path} belongs to another call; it differs in: {names}. Repeat the same call, or {ANEW}")
 
 
 def write_manifest(path: Path, content: Mapping[str, Any], sync: bool = False) -> None:
     """Write what says whose a folder is: a JSON mapping, whose first entry is ``"format"``, with its checksum."""
-    write_file(path, [json.dumps({**content, "crc32": sum_of(content)}).encode()], "the manifest", sync)
+    write_file(path, [json.dumps({**content, "crc32": manifest_checksum(content)}).encode()], "the manifest", sync)
 
 
-def checked(data: bytes, form: str) -> dict[str, Any] | None:
+def parse_manifest(data: bytes, form: str) -> dict[str, Any] | None:
     """What the bytes of a manifest say; None if it has been altered, is of another format, or was not made here."""
     try:
         content = json.loads(data)
-        if content.pop("crc32") == sum_of(content) and content["format"] == form:
+        if content.pop("crc32") == manifest_checksum(content) and content["format"] == form:
             return dict(content)
     except Exception:  # whatever altered bytes lead to
         pass
@@ -176,8 +176,8 @@ def read_manifest(path: Path) -> dict[str, Any]:
     """What the manifest of a sweep says, a mapping with ``"run"`` and ``"call"``."""
     reason = "it has been altered, is of another version of this package, or was not made here"
     try:
-        with opened(path) as file:
-            content = checked(file.read() or b"", FORMAT)
+        with open_file(path) as file:
+            content = parse_manifest(file.read() or b"", FORMAT)
     except OSError as error:
         content, reason = None, error.strerror or str(error)
     if content is None:
@@ -198,7 +198,7 @@ def survey(path: Path, files: re.Pattern[str], folders: re.Pattern[str] | None, 
                 ours.add(entry.name)
             else:
                 kind = "folder" if is_folder else "ordinary file"
-                raise of_others(f"{where}: no {kind}, where {owner} has one; give another folder, or move it", entry.path)
+                raise not_made_here(f"{where}: no {kind}, where {owner} has one; give another folder, or move it", entry.path)
     return ours, sorted(others)
 
 
@@ -212,15 +212,15 @@ def warn(message: str) -> None:
     warnings.warn(message, RuntimeWarning, stacklevel=5)
 
 
-def listed(names: list[str], most: int = 3) -> str:
+def listing(names: list[str], most: int = 3) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def sum_of(content: Mapping[str, Any]) -> int:
+def manifest_checksum(content: Mapping[str, Any]) -> int:
     return crc32(json.dumps(content, sort_keys=True).encode())
 
 
-def short(value: Any) -> str:
+def shortened(value: Any) -> str:
     text = str(value)
     return text if len(text) <= 80 else f"{text[:80]}..."
 
@@ -233,9 +233,9 @@ class DurableStates(DiskSession):
         super().__init__(path, queue or WRITE_QUEUE)
         self._unsaid = queue is None
         self.path, self._shared, self.every = path, shared, every
-        self._restart()
 
-    def _restart(self) -> None:
+    def _forget(self) -> None:
+        super()._forget()
         self.point, self.due = 0, inf
         self._number = 0  # of the newest file
         self._committed: Job | None = None
@@ -249,7 +249,7 @@ class DurableStates(DiskSession):
     def begin(self, call: Mapping[str, Any]) -> list[Mark]:
         """Lock the folder and return the files of an earlier process, in the order of writing; errors as `DurableFolder.begin`.
         BlockingIOError if another sweep works in this folder."""
-        marks = self._opened().begin(call)
+        marks = self._open().begin(call)
         self._began = monotonic()
         self.point, self.due = 0, self._began + self.every
         self._number = max((mark.number for mark in marks), default=0)
@@ -260,8 +260,7 @@ class DurableStates(DiskSession):
         A state that no file has counts as damaged when it is loaded."""
         leaves, structure = optree.tree_flatten(like, none_is_leaf=True, namespace=NAMESPACE)
         self._structure = structure
-        folder, wanted, damaged = self._opened(), set(indices), []
-        files: list[File] = []
+        folder, missing, damaged = self._open(), set(indices), []
         for mark in marks:
             if mark.kind == "batch":
                 try:
@@ -269,26 +268,25 @@ class DurableStates(DiskSession):
                 except DamagedState as error:
                     damaged.append(error)
                     continue
-                sizes = {index: nbytes(leaves) for rows in records for index, leaves in rows.items()}
-                files.append(File(mark.path, folder, None, sizes))
-                files[-1].structures = [structure] * len(records)
-        in_batches = {index for file in files for index in file.sizes}
+                states = {index: part for rows in records for index, part in rows.items()}
+                file = File(mark.path, folder, None, {index: nbytes(part) for index, part in states.items()})
+                adopted = sorted(missing & states.keys())
+                file.structures, file.left = [structure] * len(records), len(adopted)
+                for index in adopted:
+                    self._bytes += self._pool.add(index, structure, states[index]) or 0
+                    self._files[index] = file
+                    self._evict()
+                missing -= states.keys()
         paths = {mark.index: mark.path for mark in marks if mark.kind == "state"}
-        for index in wanted - in_batches:
+        for index in missing:
             file = File(paths.get(index) or self.path / f"{index}.lost", folder, None, {index: nbytes(leaves)})
             file.structures, file.written = [structure], Job()
             if index not in paths:
                 file.lost = DamagedState(f"Disk: state {index} is in no file of {self.path} that can be read back")
                 file.lost.told = bool(damaged)
-            files.append(file)
-        for file in files:
-            file.left = 0
-            self._large.update(dict.fromkeys(wanted & file.sizes.keys(), file))
-        self._files.update(self._large)
-        for index, file in self._large.items():
-            file.left += 1
-            self._bytes += file.sizes[index]
-        used = {file.path for file in self._large.values()}
+            self._large[index] = self._files[index] = file
+            self._bytes += file.nbytes
+        used = {file.path for file in self._files.values()}
         self.peak_states, self.peak_bytes = max(self.peak_states, len(self)), max(self.peak_bytes, self._bytes)
         self._superseded = [mark.path for mark in marks if mark.kind != "final" and mark.path not in used]
         return damaged
@@ -299,7 +297,7 @@ class DurableStates(DiskSession):
         if self._unsaid and index in self._large:
             self._queue, self._unsaid = max(WRITE_QUEUE, WRITE_QUEUE_BYTES // self._large[index].nbytes), False
 
-    def note(self, index: int, leaves: list[Any]) -> None:
+    def write_final(self, index: int, leaves: list[Any]) -> None:
         """Have the state written from which the last step of the first sweep gives x_index; takes ownership of the leaves."""
         self._submit(self._state_file("final", index, NUMBER, leaves))
 
@@ -315,7 +313,7 @@ class DurableStates(DiskSession):
             return False
         return True
 
-    def answers(self) -> bool:
+    def keeps_result(self) -> bool:
         """Return whether there is to be a last point, with the result; the one before is written then."""
         return False
 
@@ -324,7 +322,7 @@ class DurableStates(DiskSession):
         self._here()
         started = monotonic()
         check_leaves(leaves)
-        folder = self._opened()
+        folder = self._open()
         saved = [index for index in dict.fromkeys(self._saved) if index in self._pool and index not in self._files]
         if saved:
             self._start(self._batch(saved))
@@ -356,30 +354,23 @@ class DurableStates(DiskSession):
 
     def log(self, name: str) -> RowLog:
         """The log ``"first"`` or ``"reverse"``, of rows that are there whenever a later point is."""
-        return self._opened().log(name)
+        return self._open().log(name)
 
     def read(self, mark: Mark) -> list[Any]:
         """Return the leaves of a file that was found, or raise DamagedState."""
-        return read_leaves(mark.path, mark.index, self._opened().label(mark.path.name), WHAT.get(mark.kind, ""))
+        return read_leaves(mark.path, mark.index, self._open().label(mark.path.name), WHAT.get(mark.kind, ""))
 
     def peek(self, index: int) -> Any:
-        """A saved state that is not loaded for the schedule: neither counted nor copied, and not to be written into."""
-        if (file := self._large.get(index)) is not None and file.is_batch:
-            self._fetch(file)
-        if (packed := self._pool.get(index)) is not None:
-            return packed[0].unflatten(packed[1])
-        return self._get(index, "read").state()
+        """A saved state that is not loaded for the schedule, nor counted."""
+        state = self.load(index)
+        self.loads -= 1
+        return state
 
     def finish(self) -> None:
         """Remove all files: the sweep is done."""
         if self._folder is not None:
-            self._opened().finished = True
+            self._open().finished = True
         self.clear()
-
-    def clear(self) -> None:
-        """Wait for what is being written, and leave the folder; see `Session.clear`."""
-        super().clear()
-        self._restart()
 
     def _check_structure(self, index: int, structure: optree.PyTreeSpec) -> None:
         if structure is not self._structure:
@@ -396,7 +387,7 @@ class DurableStates(DiskSession):
 
     def _new_path(self, kind: str, index: int | None = None) -> Path:
         self._number += 1
-        return self._opened().path / f"{self._number:015d}-{self._number if index is None else index:012d}.{kind}"
+        return self._open().path / f"{self._number:015d}-{self._number if index is None else index:012d}.{kind}"
 
     def _file(self, path: Path, content: list[Record], sizes: dict[int, int]) -> File:
         file = super()._file(path, content, sizes)
@@ -405,21 +396,18 @@ class DurableStates(DiskSession):
 
     def _discard(self, file: File) -> None:
         """Remove a file once there are two points without it, or at once if there was none with it."""
-        if file not in self._unsynced:
+        if file in self._unsynced:
+            self._unsynced.remove(file)
+            super()._discard(file)
+        else:
             self._superseded.append(file.path)
-            return
-        self._unsynced.remove(file)
-        if file.written is not None and not file.written.cancel():
-            self._opened().writer.submit(lambda: remove_files([file.path]))
 
     def _make_folder(self) -> DurableFolder:
         return DurableFolder(self.path, self._shared)
 
-    def _opened(self) -> DurableFolder:
+    def _open(self) -> DurableFolder:
         self._here()
-        folder = self._open()
-        assert isinstance(folder, DurableFolder)
-        return folder
+        return super()._open()  # type: ignore[return-value]
 
     def _here(self) -> None:
         if self._process != os.getpid():

@@ -10,6 +10,7 @@ from _thread import start_new_thread
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic
@@ -21,7 +22,7 @@ from dualad.support.byte_sizes import format_bytes
 
 from ..support.costs import GATHERED_BYTES, HELD_BYTES, WAIT_WARNING_SECONDS
 from .codec import NAMESPACE, check_leaves, encode_records, read_records
-from .files import Lock, made_folder, write_file
+from .files import Lock, make_folder, write_file
 from .memory import MemorySession, Pattern, Record
 from .states import copy_state, nbytes
 from .storage import DamagedState
@@ -77,14 +78,6 @@ class File:
         ((_, structure, leaves),) = self.read()
         return structure.unflatten(leaves)
 
-    def remove(self) -> None:
-        """Remove the file, or see to it that it is not written."""
-        if self.inherited or self.written is None:
-            return
-        if not self.written.cancel():
-            self.written.result()
-        self.path.unlink(missing_ok=True)
-
 
 class DiskSession(MemorySession):
     """The states of one sweep in files below `path` (None: a temporary folder); see `Session`.
@@ -115,8 +108,7 @@ class DiskSession(MemorySession):
         self._check_structure(index, structure)
         size = self._pool.add(index, structure, leaves)
         if size is not None:
-            if self._pool.nbytes > HELD_BYTES - HELD_BYTES // PARTS:
-                self._evict()
+            self._evict()
             return size
         check_leaves(leaves)
         self._make_room()
@@ -181,7 +173,9 @@ class DiskSession(MemorySession):
         """Raise where a state must not have this structure."""
 
     def _evict(self) -> None:
-        """Have the oldest small states written, in one file, and free their memory."""
+        """Where small states take too much memory, have the oldest of them written, in one file, and free it."""
+        if self._pool.nbytes <= HELD_BYTES - HELD_BYTES // PARTS:
+            return
         while self._writing:  # what is written is a copy
             file = self._writing.popleft()
             self._waited_for(file.written, file)
@@ -213,12 +207,12 @@ class DiskSession(MemorySession):
     def _start(self, file: File) -> None:
         """Have a state written that may not be yet."""
         if file.written is None:
-            file.written = self._open().writer.submit(file.move if file.is_batch else file.write)
+            file.written = self._open().writer.submit(file.write if file in self._resident else file.move)
 
     def _submit(self, file: File) -> None:
         """Have something written that is in main memory until then."""
         self._make_room()
-        file.written = self._open().writer.submit(file.move)
+        self._start(file)
         self._writing.append(file)
 
     def _make_room(self) -> None:
@@ -264,8 +258,15 @@ class DiskSession(MemorySession):
         return self._open().path / f"{index:012d}.{kind}"
 
     def _discard(self, file: File) -> None:
-        """Remove a file of which nothing is of use any more."""
-        file.remove()
+        """Remove a file of which nothing is of use any more, or see to it that it is not written."""
+        if file.inherited or file.written is None or file.written.cancel():
+            return
+        remove = partial(file.path.unlink, missing_ok=True)
+        if file.written.done():
+            file.written.result()
+            remove()
+        else:
+            self._open().writer.submit(remove)
 
     def _open(self) -> "Folder":
         """The folder of this sweep and its two threads, made when the first state is saved."""
@@ -320,7 +321,7 @@ class Folder:
 
     def open(self) -> None:
         if self.parent is not None:
-            made_folder(self.parent, "Disk")
+            make_folder(self.parent, "Disk")
         remove_abandoned(self.path.parent)
         while not self.lock.held():
             self.path.mkdir(mode=0o700)
@@ -363,7 +364,7 @@ def remove_abandoned(parent: Path) -> None:
     for path in found:
         lock = Lock(path / LOCK)
         with suppress(OSError):
-            if (not hasattr(os, "getuid") or path.stat().st_uid == os.getuid()) and lock.found():
+            if (not hasattr(os, "getuid") or path.stat().st_uid == os.getuid()) and lock.exists():
                 lock.acquire()
                 lock.release()
                 shutil.rmtree(path, ignore_errors=True)

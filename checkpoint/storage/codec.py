@@ -18,7 +18,7 @@ from zlib import crc32
 
 import numpy as np
 
-from .files import opened, write_file
+from .files import open_file, write_file
 from .memory import NUMBERS, Kind, Pattern, Record, key_of
 from .states import raw
 from .storage import DamagedState
@@ -94,17 +94,17 @@ def encode_records(records: Iterable[Record], label: str = "") -> list[Any]:
     for record in records:
         blocks = [raw(np.array(record.indices, np.int64)), *record.blocks()]
         kinds = list(map(kind_as_json, record.pattern.key))
-        header = json.dumps(Header(label, len(record.indices), kinds, sum(map(len, blocks)), sum_of(blocks))._asdict()).encode()
+        header = json.dumps(Header(label, len(record.indices), kinds, sum(map(len, blocks)), checksum_of(blocks))._asdict()).encode()
         encoded += [PREFIX.pack(MAGIC, FORMAT, len(header), crc32(header)), header, *blocks]
     return encoded
 
 
-def next_header(file: BinaryIO) -> Header:
+def read_header(file: BinaryIO) -> Header:
     """Read the header of a record from where a file is; a ValueError if it is not there."""
-    magic, number, length, check = PREFIX.unpack(take(file, PREFIX.size))
+    magic, number, length, check = PREFIX.unpack(read_bytes(file, PREFIX.size))
     if (magic, number) != (MAGIC, FORMAT):
         raise ValueError("it is not the file of a state in this format")
-    header = take(file, length)
+    header = read_bytes(file, length)
     if crc32(header) != check:
         raise ValueError("its header has been altered")
     try:
@@ -116,17 +116,17 @@ def next_header(file: BinaryIO) -> Header:
     return content
 
 
-def next_rows(file: BinaryIO, label: str = "") -> dict[int, list[Any]]:
+def read_record(file: BinaryIO, label: str = "") -> dict[int, list[Any]]:
     """Read a record from where a file is, leaves by index; if it is not whole, or of another label, that is a ValueError."""
-    header = next_header(file)
+    header = read_header(file)
     if header.label != label:
         raise ValueError("it is of another run, or was another file")
     pattern, count = Pattern(tuple(map(kind_of_json, header.leaves))), header.rows
     if header.bytes != count * (8 + pattern.size):
         raise ValueError("its data are not those of its header")
-    data = take(file, header.bytes)
+    data = read_bytes(file, header.bytes)
     indices, rows = data[: 8 * count], data[8 * count :]
-    if sum_of([indices, *(pattern.parts(rows) if count == 1 else [rows])]) != header.check:
+    if checksum_of([indices, *(pattern.parts(rows) if count == 1 else [rows])]) != header.check:
         raise ValueError("its data have been altered")
     leaves = [pattern.unpack(rows, i * pattern.size, copy=count > 1) for i in range(count)]
     return dict(zip(indices.cast("q"), leaves, strict=True))
@@ -142,7 +142,7 @@ def check_of(data: memoryview, before: int = 0) -> int:
     return crc32(data[whole:], before)
 
 
-def sum_of(blocks: Sequence[memoryview]) -> int:
+def checksum_of(blocks: Sequence[memoryview]) -> int:
     check = 0
     for block in blocks:
         check = check_of(block, check)
@@ -153,7 +153,7 @@ def bytes_left(file: BinaryIO) -> int:
     return os.fstat(file.fileno()).st_size - file.tell()
 
 
-def take(file: BinaryIO, length: int) -> memoryview:
+def read_bytes(file: BinaryIO, length: int) -> memoryview:
     """Read so many bytes; where they are not there, that is a ValueError before so much memory is asked for."""
     if length > PART and length > bytes_left(file):
         raise ValueError("it is cut off")
@@ -184,12 +184,12 @@ def read_records(path: Path, label: str, what: str, indices: Iterable[int] | Non
     """Return the records of a file, leaves by index; `what` names its content in messages.
     Raises DamagedState if the file is gone, truncated or altered, or belongs to another run (`label`), or has not these states."""
     try:
-        with io.BufferedReader(opened(path)) as file:
-            records = [next_rows(file, label)]
+        with io.BufferedReader(open_file(path)) as file:
+            records = [read_record(file, label)]
             while bytes_left(file):
                 if not file.peek().startswith(MAGIC):
                     raise ValueError("there is something behind its end")
-                records.append(next_rows(file, label))
+                records.append(read_record(file, label))
             found = [index for rows in records for index in rows]
             if indices is not None and found != list(indices):
                 raise ValueError(f"it holds state {', '.join(map(str, found))}")

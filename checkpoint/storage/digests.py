@@ -32,10 +32,10 @@ def checksum(state: Any) -> int:
 def digest(value: Any, what: str) -> str:
     """Return 128 bits of BLAKE2b, in hexadecimal, of a value: the same in every process. Errors begin with `what`.
     A function counts by its compiled code and plain defaults, or else its name and methods, without what it closes over."""
-    return hashed(pieces_of(value, what))
+    return hash_pieces(pieces_of(value, what))
 
 
-def hashed(pieces: Iterable[Any]) -> str:
+def hash_pieces(pieces: Iterable[Any]) -> str:
     """Return 128 bits of BLAKE2b over pieces with their lengths, in hexadecimal."""
     total = blake2b(digest_size=16)
     for piece in pieces:
@@ -44,7 +44,7 @@ def hashed(pieces: Iterable[Any]) -> str:
     return total.hexdigest()
 
 
-def described(value: Any, what: str) -> str:
+def text_or_digest(value: Any, what: str) -> str:
     """A number, a short text, a boolean or None as it is written; else its digest."""
     text = repr(value) if issubclass(type(value), PLAIN) else ""
     return text if 0 < len(text) <= 60 else digest(value, what)
@@ -59,7 +59,7 @@ def pieces_of(value: Any, what: str) -> Iterator[Any]:
             yield f"{type(leaf).__name__} {leaf!r}".encode("utf-8", "surrogatepass")
             continue
         if callable(leaf):
-            yield from function_of(leaf, what)
+            yield from function_pieces(leaf, what)
             continue
         try:
             data = np.asarray(leaf)
@@ -69,10 +69,10 @@ def pieces_of(value: Any, what: str) -> Iterator[Any]:
             kind = type(leaf).__name__
             raise TypeError(f"{what} has a leaf of type {kind}, whose data cannot be compared ({error})") from error
         yield f"{data.dtype.str} {data.shape}".encode()
-        yield from summed(raw(data))
+        yield from summed_parts(raw(data))
 
 
-def summed(data: memoryview) -> Iterator[Any]:
+def summed_parts(data: memoryview) -> Iterator[Any]:
     """Data, of large ones two checksums of each part instead, which are seven times as fast as BLAKE2b."""
     if len(data) <= PART:
         yield data
@@ -82,10 +82,10 @@ def summed(data: memoryview) -> Iterator[Any]:
         yield crc32(part).to_bytes(4) + adler32(part).to_bytes(4)
 
 
-def function_of(function: Callable[..., Any], what: str) -> Iterator[Any]:
+def function_pieces(function: Callable[..., Any], what: str) -> Iterator[Any]:
     """What a function is: its compiled code and the numbers and texts among its defaults. An object or a class is its name and methods."""
     if isinstance(function, partial):
-        yield from function_of(function.func, what)
+        yield from function_pieces(function.func, what)
         yield from pieces_of((function.args, function.keywords), what)
         return
     function = unwrap(function)
@@ -96,16 +96,16 @@ def function_of(function: Callable[..., Any], what: str) -> Iterator[Any]:
         methods = {**getattr(kind, "__dict__", {}), "__call__": kind.__call__}
         parts = [part for _, part in sorted(methods.items()) if hasattr(part, "__code__")]
     for part in parts:
-        yield from compiled(part.__code__)
+        yield from code_pieces(part.__code__)
         defaults: Any = [getattr(part, name, None) for name in ("__defaults__", "__kwdefaults__")]
         yield repr([default for default in optree.tree_leaves(defaults) if issubclass(type(default), PLAIN)]).encode()
 
 
-def compiled(code: CodeType) -> Iterator[bytes]:
+def code_pieces(code: CodeType) -> Iterator[bytes]:
     yield code.co_code
     yield repr((code.co_names, code.co_varnames)).encode()
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from compiled(constant)
+            yield from code_pieces(constant)
         else:
             yield repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant).encode()

@@ -29,7 +29,7 @@ except ImportError:  # not POSIX
 PRIVATE = partial(os.open, mode=0o600)  # no function of Python, in which an interrupt could come
 
 
-def made_folder(path: Path, where: str) -> None:
+def make_folder(path: Path, where: str) -> None:
     """Make a private folder, and those that it is in, where there is none."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -38,12 +38,12 @@ def made_folder(path: Path, where: str) -> None:
         raise OSError(error.errno, reason, str(path)) from None
 
 
-def created(path: Path, mode: str = "x") -> io.FileIO:
+def create_file(path: Path, mode: str = "x") -> io.FileIO:
     """A new file, unbuffered; where there is something of this name, that is a FileExistsError."""
     return io.FileIO(path, mode, opener=PRIVATE)
 
 
-def opened(path: Path, mode: str = "r") -> io.FileIO:
+def open_file(path: Path, mode: str = "r") -> io.FileIO:
     """Open an existing regular file, unbuffered; a link, folder, pipe or device raises OSError at once."""
     kind = os.stat(path, follow_symlinks=False).st_mode
     if not stat.S_ISREG(kind) and not stat.S_ISLNK(kind):
@@ -55,13 +55,13 @@ def opened(path: Path, mode: str = "r") -> io.FileIO:
     return file
 
 
-def appended(path: Path) -> io.FileIO:
+def open_to_append(path: Path) -> io.FileIO:
     """A new file, or one that is there, at its end."""
     while True:
         with suppress(FileExistsError):
-            return created(path, "x+")
+            return create_file(path, "x+")
         try:
-            file = opened(path, "r+")
+            file = open_file(path, "r+")
         except FileNotFoundError:  # removed meanwhile; or a link to nothing
             if path.is_symlink():
                 raise
@@ -70,7 +70,7 @@ def appended(path: Path) -> io.FileIO:
             return file
 
 
-def of_others(message: str, path: Path | str) -> FileExistsError:
+def not_made_here(message: str, path: Path | str) -> FileExistsError:
     """Return the error for something that was not made here, which is left as it is."""
     return FileExistsError(errno.EEXIST, message, str(path))
 
@@ -88,7 +88,7 @@ def write_file(path: Path, blocks: Sequence[Any], what: str, sync: bool = False)
     `what` names the content in the OSError, which has its size, too."""
     temporary = path.with_name(f"{path.name}.tmp")
     try:
-        with io.BufferedWriter(created(temporary)) as file:
+        with io.BufferedWriter(create_file(temporary)) as file:
             for block in blocks:
                 file.write(block)
             if sync:
@@ -107,7 +107,7 @@ def write_file(path: Path, blocks: Sequence[Any], what: str, sync: bool = False)
 
 def sync_file(path: Path) -> None:
     """Force what was written to a file onto the disk itself."""
-    with opened(path, "r+") as file:
+    with open_file(path, "r+") as file:
         os.fsync(file.fileno())
 
 
@@ -141,7 +141,7 @@ class Lock:
     def acquire(self) -> None:
         """Lock the file: BlockingIOError if another process has it; OSError if it cannot be opened, or was not made here (it is left)."""
         for _ in range(100):
-            if self.tried():
+            if self.try_once():
                 return
             self.release()
         raise BlockingIOError(errno.EAGAIN, "Disk: another sweep removes this folder again and again", str(self.path.parent))
@@ -158,12 +158,12 @@ class Lock:
         """Return whether the file is locked by this object, in this process."""
         return self.file is not None and not self.file.closed
 
-    def found(self) -> bool:
+    def exists(self) -> bool:
         return self.path.is_file()
 
     def owner(self) -> str:
         """The number of the process that has locked the file last."""
-        with opened(self.path) as file:
+        with open_file(self.path) as file:
             return (file.read(40) or b"")[len(NAME) :].decode("ascii", "replace") or "unknown"
 
     def remove(self) -> None:
@@ -174,26 +174,26 @@ class Lock:
             self.release()
             self.path.unlink(missing_ok=True)
 
-    def tried(self) -> bool:
+    def try_once(self) -> bool:
         """Return whether the file is locked; not if it was removed meanwhile."""
         try:
             with GUARD:
-                self.file = appended(self.path)
+                self.file = open_to_append(self.path)
                 LOCKED.add(self.file)
             self.file.seek(0)
             known = self.file.read(40)
             if not NAME.startswith(known or b"") and not WORD.fullmatch(known or b""):
-                raise of_others("Disk: this file is not a lock made here; give another folder, or move the file", self.path)
-            self.locked(known)
+                raise not_made_here("Disk: this file is not a lock made here; give another folder, or move the file", self.path)
+            self.lock_file(known)
             if not is_at(self.file, self.path):
                 return False
-            self.write(NAME + str(os.getpid()).encode())
+            self.write_owner(NAME + str(os.getpid()).encode())
             return True
         except BaseException:
             self.release()
             raise
 
-    def locked(self, known: bytes) -> None:
+    def lock_file(self, known: bytes) -> None:
         assert self.file is not None
         for last in (False, True):
             try:
@@ -211,7 +211,7 @@ class Lock:
                     ) from None
             gc.collect()  # a sweep of this process that is lost, in a circle of references, gives its folder free
 
-    def write(self, word: bytes) -> None:
+    def write_owner(self, word: bytes) -> None:
         assert self.file is not None
         try:
             self.file.seek(0)

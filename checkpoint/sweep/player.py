@@ -193,7 +193,7 @@ class Player:
                 bar = self._show("first sweep", steps, at)
                 step, self._record = bar.counting(step), self._recorder and bar.counting(self._recorder)
             if journal is not None:
-                step = journal.watching(step)
+                step = journal.with_digest(step)
             final = (self._run_until if steps is None else self._run_known)(step, actions, at, working)
         if journal is not None:
             journal.end_forward(final, self._last, self._steps)
@@ -208,7 +208,7 @@ class Player:
             actions = self._schedule.reverse(steps, saved)
         else:
             (actions, saved, at, left), g, working = self._journal.reverse(steps, g, token, pull)
-            pull = self._journal.noting(pull)
+            pull = self._journal.with_points(pull)
         if saved:
             session.prefetch(saved[-1])
         del saved  # of many small states such a list is as large as they are

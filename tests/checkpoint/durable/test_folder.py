@@ -152,7 +152,7 @@ def test_files_of_another_run_do_not_count(folder, tmp_path, kind):
         if kind == "point":
             session.commit(4, [value])
         elif kind == "final":
-            session.note(4, [value])
+            session.write_final(4, [value])
         else:
             session.save(4, value if kind == "batch" else np.full(2 * 10**6, value))
             session.commit(4, [])

@@ -14,7 +14,7 @@ import checkpoint.storage
 from checkpoint.durable.log import ResultFile, RowLog
 from checkpoint.durable.session import DurableFolder, read_manifest, write_manifest
 from checkpoint.storage.codec import read_leaves, write_leaves
-from checkpoint.storage.files import GUARD, LOCKED, Lock, appended, created, opened, sync_file
+from checkpoint.storage.files import GUARD, LOCKED, Lock, create_file, open_file, open_to_append, sync_file
 
 ROOM = str(Path(checkpoint.storage.__file__).parent)
 
@@ -105,13 +105,13 @@ def test_links_are_not_followed(tmp_path):
     except OSError:
         pytest.skip("no links on this system")
     for path in (link, dangling):
-        for verb in (opened, appended, lambda path: opened(path, "r+")):
+        for verb in (open_file, open_to_append, lambda path: open_file(path, "r+")):
             with pytest.raises(OSError):
                 verb(path)
         with pytest.raises(FileExistsError):
-            created(path)
+            create_file(path)
     assert there.read_bytes() == b"text" and not (tmp_path / "nothing").exists()
-    with appended(there) as file:
+    with open_to_append(there) as file:
         file.write(b" and more")
     assert there.read_bytes() == b"text and more"
 
@@ -121,7 +121,8 @@ def test_what_is_no_file_is_named_and_not_waited_for(tmp_path, kind):
     if kind == "pipe" and not hasattr(os, "mkfifo"):
         pytest.skip("no pipes on this system")
     (os.mkdir if kind == "folder" else os.mkfifo)(tmp_path / "there")
-    for verb in (opened, appended, lambda path: opened(path, "r+"), lambda path: Lock(path).acquire(), lambda path: read_leaves(path, 0)):
+    verbs = [open_file, open_to_append, lambda path: open_file(path, "r+"), lambda path: Lock(path).acquire()]
+    for verb in (*verbs, lambda path: read_leaves(path, 0)):
         with pytest.raises(OSError, match=r"no ordinary file.*there|there.*no ordinary file"):
             verb(tmp_path / "there")
 
