@@ -142,7 +142,7 @@ def together(f: Jit[..., Any], members: list[Any], args: tuple[Any, ...], option
     positions, single = chosen((None, *args), options["argnums"], "map_gradients")
     key = options["nan_safe"], single, *positions
     if key not in kept:
-        kept[key] = Jit(value_and_grad(f, **options), f.static_argnums, f.static_argnames, *f.options)
+        kept[key] = Jit(value_and_grad(f, **options), *f.options)
     made = None
     if (stacked := stacked_alike(members)) is not None:
         given = {0: stacked, **dict(enumerate(args, 1))}

@@ -28,7 +28,6 @@ from ..support.collector import collecting_seldom
 from ..support.forks import compiler
 from ..support.repeated import REPEATED
 
-#: what makes a program ready to run, by name: ``(program) -> Executable``
 if TYPE_CHECKING:
     from ..codegen.native import Native
 
@@ -73,6 +72,7 @@ def without_llvm() -> str:
     return "" if installed else "llvmlite is not installed: pip install 'dualad[jit]'"
 
 
+#: what makes a program ready to run, by name: ``(program, threads) -> Executable``
 BACKENDS: dict[str, Callable] = {"numpy": compile_python, **({} if without_llvm() else {"llvm": compile_llvm})}
 
 FLOAT = np.dtype(float)

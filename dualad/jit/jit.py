@@ -147,14 +147,14 @@ def several(given, kind, argument, what):
 class Jit(Wrapper, Mapped, Generic[Rest, Result]):
     """A compiled function; see `jit`."""
 
-    def __init__(self, f, static_argnums, static_argnames, backend, cache_size, threads=None, verify=None, paths=16):
+    def __init__(self, f, *options):
         update_wrapper(self, f)
         self.__name__ = getattr(f, "__name__", type(f).__name__)
-        self.f, self.static_argnums, self.static_argnames = f, static_argnums, static_argnames
-        self.backend, self.cache_size, self.threads, self.paths = backend, cache_size, threads, paths
+        self.f, self.options = f, options
+        self.static_argnums, self.static_argnames, self.backend, self.cache_size, self.threads, self.verify, self.paths = options
         self.lock: Any = None  # for new paths
         self.warned: set[str] = set()
-        self.verify, self.traces, self.verifications = verify, 0, 0
+        self.traces = self.verifications = 0
         self.effect: str | None = None  # that was seen when the plain function was called
         self.began = self.spent = 0.0  # when the first trace was, and the time of comparisons
         self.entries: OrderedDict[object, Entry] = OrderedDict()
@@ -349,7 +349,7 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
         module, name = getattr(self.f, "__module__", ""), getattr(self.f, "__qualname__", "")
         if module != "__main__" and getattr(sys.modules.get(module or ""), name, None) is self:
             return name
-        return type(self), (self.f, self.static_argnums, self.static_argnames, *self.options)
+        return type(self), (self.f, *self.options)
 
     def __get__(self, instance, owner=None):
         """Return the compiled method of an instance, which is static: what its attributes hold is checked at each call."""
@@ -360,12 +360,8 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
             while len(self.methods) >= self.cache_size:
                 self.methods.pop(next(iter(self.methods), 0), None)
             numbers = tuple(i - 1 for i in self.static_argnums if i > 0)
-            known = self.methods[id(instance)] = Jit(MethodType(self.f, instance), numbers, self.static_argnames, *self.options)
+            known = self.methods[id(instance)] = Jit(MethodType(self.f, instance), numbers, *self.options[1:])
         return known
-
-    @property
-    def options(self):
-        return self.backend, self.cache_size, self.threads, self.verify, self.paths
 
     def entry(self, call):
         """Return the entry for a call, traced where there is none or where what the function reads has changed."""

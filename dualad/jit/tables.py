@@ -88,11 +88,6 @@ def with_symbols(f, tracing, numpys=lambda fn: fn):
     return Outside(instead, lambda fn: makes_tables(numpys(fn)))(f)
 
 
-def with_stand_ins(f, tracing):
-    """Return a function that finds in the place of NumPy's functions those that take traced values without object arrays."""
-    return Outside(stand_in)(f)
-
-
 def stand_in(held):
     """Return what stands for a value in adapted code."""
     from ..core.standins import look_up, stand_in

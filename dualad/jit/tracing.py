@@ -30,7 +30,7 @@ from ..support.costs import CHUNK_BYTES, KEPT_VARIANTS
 from .compiled import BACKENDS, Compiled
 from .guards import MISS
 from .impure import Clocks, Drawn, Unheard, compare
-from .tables import Contents, Wrapper, closed_over, stand_in, with_stand_ins, with_symbols
+from .tables import Contents, Wrapper, closed_over, stand_in, with_symbols
 from .verify import Checks
 from .watch import Watch
 
@@ -186,7 +186,7 @@ def traced(f, call, examples=None, integers=None, below=None) -> tuple[Path, Any
             raise
     if objects and made[0].tests:  # which NumPy's loops over object arrays may have asked for
         with suppress(Exception):
-            return once(with_stand_ins)[0]
+            return once(partial(with_symbols, numpys=stand_in))[0]
     return made
 
 

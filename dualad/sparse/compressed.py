@@ -133,7 +133,7 @@ class Compressed:
             value, parts, *aux = inner.in_parts(colors, args, kwargs, f)
             return parts if only_entries else (value, parts, *aux)
 
-        made = Jit(entries, jitted.static_argnums, jitted.static_argnames, jitted.backend, jitted.cache_size, jitted.threads, jitted.verify)
+        made = Jit(entries, *jitted.options)
         self.made = [*self.made[1 - KEPT_VARIANTS :], (colors, made)]
         return made
 

@@ -21,7 +21,7 @@ from ..graph.nested import Scan
 from ..graph.passes import optimised
 from ..graph.program import Value, values_in
 from ..graph.symbol import Symbol
-from ..graph.trace import Trace
+from ..graph.trace import Trace, TraceError
 from ..rules import names
 from ..support.costs import PATTERN_PARTS
 from .calls import mover
@@ -39,7 +39,10 @@ def by_reads(f, args, kwargs, positions, colors, where, nan_safe):
         return None
     if len({leaf.dtype for leaf in leaves}) > 1 or not len(colors.indices) or colors.rows is not None:
         return None
-    program, structure, given = program_of(f, args, kwargs, where)
+    try:
+        program, structure, given = program_of(f, args, kwargs, where)
+    except TraceError:  # it branches on values: the trace around it takes one path
+        return None
     active = [value for value, leaf in given.items() if any(leaf is x for x in leaves)]
     outs = program.outputs
     if len(active) < len(leaves) or any(type(operation.fn) is Scan for operation in program.operations):

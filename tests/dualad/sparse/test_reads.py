@@ -129,3 +129,10 @@ def test_other_arguments_integers_and_static_ones(compiled):
     np.testing.assert_allclose(same.toarray()[:, :40], np.eye(40)[1:] * LINE[:-1, None], rtol=1e-12)
     safe = jacobian(compiled(lambda u: np.sqrt(u)[1:] * u[:-1]), sparsity="auto", nan_safe=True)
     np.testing.assert_array_equal(safe(np.zeros(3)).toarray(), jacobian(lambda u: np.sqrt(u)[1:] * u[:-1], nan_safe=True)(np.zeros(3)))
+
+
+def test_a_function_that_branches_takes_as_many_paths_as_it_may():
+    f = jit(lambda u: u * int(u[0]) + u[::-1], backend="numpy", paths=18)
+    jac = jacobian(f, sparsity=np.eye(40) + np.eye(40)[::-1])
+    for k in range(18):
+        np.testing.assert_array_equal(jac(LINE * 0.0 + k).toarray(), k * np.eye(40) + np.eye(40)[::-1])
