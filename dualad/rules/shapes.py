@@ -3,7 +3,7 @@
 import math
 import operator
 import sys
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from types import FunctionType, ModuleType
 
 from numpy.lib.array_utils import normalize_axis_index
@@ -22,6 +22,7 @@ from .batching import (
     transpose_form,
     unit_axes_form,
 )  # fmt: skip
+from .calling import public_name
 from .constants import evaluate
 from .cotangents import Abstract, any_traced, is_complex, is_symbolic, ndim_of, shape_of, unbroadcast
 from .indexing import getitem, in_range, scatter, stated
@@ -145,6 +146,8 @@ def diagonal_transpose(g, x, offset=0, axis1=0, axis2=1):
 def diag(v, k=0):
     if ndim_of(v) == 2:
         return np.diagonal(v, k)
+    if ndim_of(v) != 1:
+        raise ValueError("Input must be 1- or 2-d.")
     places = np.arange(shape_of(v)[0])
     return scatter(v, (places + max(-k, 0), places + max(k, 0)), Abstract.of((shape_of(v)[0] + abs(k),) * 2, v.dtype))
 
@@ -232,9 +235,15 @@ def as_array(x):
 def by_numpy(fn):
     """Return NumPy's own code of a function, which calls functions that have rows, as its body: what it takes for arrays stays traced."""
     own = getattr(fn, "__wrapped__", None)
-    if own is None:  # this version of NumPy does not have it
-        return fn
+    if type(own) is not FunctionType:  # absent, or not written in Python, in this version of NumPy
+        return partial(without_code, fn)
     return with_names(own, traced_names(own.__globals__["__name__"]))
+
+
+def without_code(fn, *args, **kwargs):
+    raise NotImplementedError(
+        f"{public_name(fn)} has no derivative with NumPy {np.__version__}, which has no Python code of it: use another version"
+    )
 
 
 def with_names(fn, names):

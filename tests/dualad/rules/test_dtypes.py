@@ -207,6 +207,8 @@ RAISES = {
     "rollaxis": lambda a: np.rollaxis(a, 0, 9),
     "sliding_window_view": lambda a: np.lib.stride_tricks.sliding_window_view(a, 9, axis=0),
     "ix_": lambda a: np.ix_(a, a),
+    "diag of a number": lambda a: np.diag(a[0, 0]),
+    "diag in three dimensions": lambda a: np.diag(a[None]),
     "insert": lambda a: np.insert(a, 1, 2j),
     "insert of a list": lambda a: np.insert(a, [0, 1], [1j, 2.0], axis=1),
     **({"matvec": lambda a: np.matvec(a[0], a[0])} if hasattr(np, "matvec") else {}),

@@ -12,6 +12,7 @@ from dualad import jvp
 from dualad.rules import ROWS, names
 from dualad.rules.kinds import Composite, Constant, Differentiable, Refused
 from dualad.rules.names import ABSENT
+from dualad.rules.shapes import by_numpy
 from dualad.verbs.coverage import functions, namespace, treatment
 
 #: functions in the table that not every version of NumPy since 2.0 has
@@ -96,6 +97,13 @@ def test_functions_that_vanish_do_not_break_the_import():
 def test_a_function_that_is_not_there_says_so():
     with pytest.raises(AttributeError, match=rf"^numpy\.linalg {np.__version__} has no eigenfaces"):
         names.np.linalg.eigenfaces(np.ones(3))
+
+
+def test_a_function_whose_python_code_numpy_drops_says_so():
+    with pytest.raises(
+        NotImplementedError, match=rf"^numpy\.dot has no derivative with NumPy {np.__version__}, which has no Python code of it"
+    ):
+        by_numpy(np.dot)(np.ones(2), np.ones(2))
 
 
 def test_a_function_that_numpy_adds_is_an_error_that_names_it():
