@@ -37,7 +37,7 @@ from .compiled import Reversal, Segments, State, left_out, probe, state_in
 from .entry import ChainEntry, Lowered, overhead_bytes, record_chain, unowned
 from .other_leaves import NotCompiled, join_tangents, split_tangents
 from .recorded import EagerEntry
-from .results import Snapshot
+from .results import Snapshot, unknown_outs
 from .spec import BY_ZEROS, IN_MEMORY, Loop, StepSpec, like_leaves
 from .stepper import Stepper
 
@@ -212,6 +212,8 @@ class CompiledEntry(ChainEntry):
 
     def outs(self) -> list[Any]:
         """Return the outs, as Duals where there are levels below."""
+        if not self.steps:
+            raise unknown_outs()
         return join_tangents([out[: self.steps] for out in self.segments.outs], self.stepper.outs[1])
 
     def block(self, j: int) -> tuple[int, int]:

@@ -158,8 +158,12 @@ class Stacked:
 
     def tree(self, leaves: list[Any]) -> Any:
         if self.structure is None:
-            raise ValueError("chain: outputs=True of a chain that made no step: what a step would put out is not known")
+            raise unknown_outs()
         return optree.tree_unflatten(self.structure, leaves)
+
+
+def unknown_outs() -> ValueError:
+    return ValueError("chain: outputs=True of a chain that made no step: what a step would put out is not known")
 
 
 class Rows:

@@ -48,6 +48,9 @@ ERRORS = {
     "inputs without axis": (bad(inputs=1.0, steps=1), TypeError, "leading axis"),
     "inputs and until": (bad(inputs=ROW, until=BELOW), TypeError, "until goes with a length"),
     "outs of no step": (bad(steps=0, outputs=True), ValueError, "at least one step"),
+    "outs of a chain that ends at once": (
+        lambda x: chain(jit(lambda k, x: (0.5 * x, x)), x, until=lambda k, x: k == 0, outputs=True)[0], ValueError, "made no step"
+    ),
     "no outs": (bad(steps=2, outputs=True), TypeError, r"must return a pair \(state, out\); step 0 returned float64"),
     "without k": (lambda x: chain(decay, x, 0.5, steps=3), TypeError, r"step\(k, state, params\[0\]\), but decay\(state, rate\) does"),
     "without k, compiled": (lambda x: chain(jit(decay), x, 0.5, steps=3), TypeError, r"called as step\(k, state, params\[0\]\)"),

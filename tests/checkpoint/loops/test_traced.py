@@ -115,7 +115,7 @@ def test_steps_that_are_unrolled_make_no_object_arrays():
     x, layers = np.linspace(0.1, 1.0, 100), [lambda k, x: (0.9 * x[0], x[1]), lambda k, x: (x[0] * x[1], x[0])]
     for f in (
         lambda x: np.sum(chain(lambda k, x: 0.9 * np.sin(x), x, until=lambda k, x: k == 3)),
-        lambda x: np.sum(chain(3 * layers, (x, x))[0]),
+        lambda x: np.sum(chain(3 * layers, (x, x), check=True)[0]),
     ):
         np.testing.assert_allclose(jit(grad(f))(x), grad(f)(x), rtol=1e-13)
 
