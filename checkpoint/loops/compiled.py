@@ -71,19 +71,19 @@ class Pace:
 
 class Segments:
     """A chain's compiled loops, bound to its parameters and inputs: `start` is x_0, `outs` have a row for each step.
-    `made` counts the steps that were made, and `told` hears of how many each call has made."""
+    `made` counts the steps that were made, and `on_steps` is told how many each call has made."""
 
     def __init__(self, stepper: Any, length: int | None) -> None:
         self.stepper = stepper
         self.start: State = tuple([np.array(leaf, order="C") for leaf in stepper.state])
-        self.given = list(map(given_array, (*stepper.params, *stepper.inputs)))
+        self.constants = list(map(constant_array, (*stepper.params, *stepper.inputs)))
         self.outs = [np.zeros((length or 0, *out.shape), out.dtype) for out in stepper.outs[0]] if stepper.spec.outputs else []
         self.pool, self.end, self.length = BufferPool(self.start, stepper.nbytes), np.zeros((), np.int64), length
         self.room: dict[Any, list[np.ndarray]] = {}  # where the loops work, one after the other
         self.renew(0, self.start)
         self.made, self.pace = 0, Pace()
         self.plain: dict[int, bool] = {}  # the steps that the plain function made, and whether the loops know their paths
-        self.told: Callable[[int], Any] | None = None
+        self.on_steps: Callable[[int], Any] | None = None
 
     @property
     def remarks(self) -> str:
@@ -111,8 +111,8 @@ class Segments:
             rows[k] = out
         self.plain[k] = self.stepper.loud
         self.made += 1
-        if self.told is not None:
-            self.told(1)
+        if self.on_steps is not None:
+            self.on_steps(1)
         return tuple([np.array(leaf, like.dtype, order="C") for leaf, like in zip(leaves, self.start, strict=True)])
 
     def advance(self, first: int, stop: int, x: State) -> tuple[State, int]:
@@ -121,15 +121,15 @@ class Segments:
             end = min(first + self.pace.steps, stop)
             new = self.pool.take()
             other = new if end == first + 1 else self.pool.take()
-            arguments = (first, end, self.end, *x, *new, *other, *self.given, *self.outs, *self.work)
+            arguments = (first, end, self.end, *x, *new, *other, *self.constants, *self.outs, *self.work)
             self.call(self.loops.advance, end - first, arguments)
             reached = self.end.item()
             if left := reached < 0:  # on a path that the loops do not know
                 reached = ~reached
             made = reached - first
             self.made += made
-            if self.told is not None:
-                self.told(made)
+            if self.on_steps is not None:
+                self.on_steps(made)
             if made:
                 x = new if made % 2 else other
             if left:
@@ -169,7 +169,7 @@ class Reversal:
     """The loops of a reverse sweep over segments, called with its arrays; in the first sweep it fills buffers only."""
 
     def __init__(self, segments: Segments, loops: Callable[[], Any]) -> None:
-        self.segments, self.made, self.pace = segments, loops, Pace()
+        self.segments, self.known_loops, self.pace = segments, loops, Pace()
         self.release()
         self.renew()
 
@@ -180,7 +180,7 @@ class Reversal:
 
     def renew(self) -> None:
         """Take the loops of the paths that the step is known to take."""
-        self.loops, self.of = self.made(), self.segments.stepper.compiled
+        self.loops, self.of = self.known_loops(), self.segments.stepper.compiled
         if not self.loops.compiled:
             self.segments.stepper.compile(self.loops)
         self.work = self.loops.work(self.segments.room)
@@ -200,7 +200,7 @@ class Reversal:
         segments = self.segments
         if self.of is not segments.stepper.compiled:
             self.renew()
-        return (*segments.given, segments.end, *segments.outs, *self.work[0])
+        return (*segments.constants, segments.end, *segments.outs, *self.work[0])
 
     def fill(self, first: int, stop: int, x: State, states: list[np.ndarray]) -> list[np.ndarray]:
         """Put the states x_{first + 1} ... x_{stop - 1} into a buffer, and return it."""
@@ -226,7 +226,7 @@ class Reversal:
     def pull(self, first: int, stop: int, x: State, states: list[np.ndarray], gs: Any, sums: list[np.ndarray], plainly: Any) -> Any:
         """Pull the cotangents back over x_first and the states behind it; return those of the state. Sums are added to in place.
         Back over a step that the plain function made, `plainly` pulls them."""
-        given = self.segments.given
+        constants = self.segments.constants
         if self.of is not self.segments.stepper.compiled:
             self.renew()
         plain = self.segments.plain and sorted([k for k, known in self.segments.plain.items() if not known and first <= k < stop])
@@ -239,7 +239,7 @@ class Reversal:
             before = x if k == first else state_in(states, k - first)
             between = [rows[k - first : stop - first - 1] for rows in states]
             cotangents = (*gs, *self.spare, *self.d, *self.e, *sums, *self.shares)
-            self.pace.timed(self.loops.pull, stop - k, (k, stop, *before, *between, *given, *cotangents, *self.work[1]))
+            self.pace.timed(self.loops.pull, stop - k, (k, stop, *before, *between, *constants, *cotangents, *self.work[1]))
             if (stop - k) % 2:
                 gs, self.spare = self.spare, gs
             stop = k
@@ -251,7 +251,7 @@ def state_in(states: list[np.ndarray], i: int) -> State:
     return tuple([rows[i - 1, ...] for rows in states])
 
 
-def given_array(leaf: Any) -> np.ndarray:
+def constant_array(leaf: Any) -> np.ndarray:
     """Return a parameter or input as a read-only array; of contiguous ones no copy is made."""
     array = np.asarray(leaf).view(np.ndarray)
     array = np.require(array, array.dtype.newbyteorder("="), ["C", "A"]).view()
@@ -276,7 +276,7 @@ def run_compiled(spec: StepSpec, loop: Loop) -> Any:
     x, reached = segments.start, 0
     with Bar(loop.progress, "chain") as bar:
         bar.start(steps)
-        segments.told = bar.advance if loop.progress else None
+        segments.on_steps = bar.advance if loop.progress else None
         if steps is not None:
             x, reached = advance(0, steps, x)
         else:
@@ -302,9 +302,9 @@ def run_compiled(spec: StepSpec, loop: Loop) -> Any:
 def advanced_twice(segments: Segments, first: int, stop: int, x: State) -> tuple[State, int]:
     """Make steps, and make them again: another result raises."""
     final, reached = segments.advance(first, stop, x)
-    told, segments.told = segments.told, None
+    on_steps, segments.on_steps = segments.on_steps, None
     again, _ = segments.advance(first, reached, x)
-    segments.told = told
+    segments.on_steps = on_steps
     for a, b in zip(final, again, strict=True):
         if a.tobytes() != b.tobytes():
             raise RuntimeError(

@@ -56,7 +56,7 @@ def record_compiled(spec: StepSpec, tape: Tape, loop: Loop, run: Callable[[StepS
     if loop.memory is not None:
         budget = parse_bytes(loop.memory, "chain", "memory")
         in_use = BLOCK_STATES if in_memory else BLOCK_STATES + SWEEP_STATES + 1  # those of a sweep whose storage copies, and x_N
-        budget -= in_use * stepper.nbytes + entry.held()
+        budget -= in_use * stepper.nbytes + entry.held_bytes()
         if budget < stepper.nbytes:
             raise NotCompiled(f"the budget does not hold {in_use + 1} states beside parameters, inputs and outs")
         alone = left_out(stepper, budget)
@@ -164,13 +164,13 @@ class CompiledEntry(ChainEntry):
 
     blocks: Blocks
 
-    def __init__(self, given: Lowered, loop: Loop) -> None:
-        self.given, self.spec = given, given.spec
+    def __init__(self, lowered: Lowered, loop: Loop) -> None:
+        self.lowered, self.spec = lowered, lowered.spec
         self.steps, self.max_steps = loop.steps, loop.max_steps
-        self.stepper = stepper = Stepper(self.spec, given.state, given.inputs, given.params, loop.until)
+        self.stepper = stepper = Stepper(self.spec, lowered.state, lowered.inputs, lowered.params, loop.until)
         self.segments = Segments(stepper, loop.steps)
-        rows, params = given.active_inputs, given.active
-        self.reversal = Reversal(self.segments, partial(stepper.pull_loops, rows, params, given.nan_safe))
+        rows, params = lowered.active_inputs, lowered.active
+        self.reversal = Reversal(self.segments, partial(stepper.pull_loops, rows, params, lowered.nan_safe))
         self.keeps_last = False  # whether the states inside of the last block stay in memory
         self.inside: list[np.ndarray] | None = None  # they
         self.missing = 0  # steps that the first block has less than the others
@@ -187,13 +187,13 @@ class CompiledEntry(ChainEntry):
         if not (records or self.keeps_last):
             self.reversal.release()
 
-    def held(self) -> int:
+    def held_bytes(self) -> int:
         """Return the bytes that the chain holds besides states."""
         arrays, sums = [self.segments.work, *self.reversal.work], self.sums()
         work = list({id(array): array for some in arrays for array in some}.values())  # loops share arrays
         shares = [sums[i] for i in self.reversal.loops.shares]
         outs = sum(int(np.prod(out.shape)) * np.dtype(out.dtype).itemsize for out in self.stepper.base.outputs[1])
-        return overhead_bytes(self.given, outs, self.steps) + nbytes(work) + nbytes(sums) + nbytes(shares)
+        return overhead_bytes(self.lowered, outs, self.steps) + nbytes(work) + nbytes(sums) + nbytes(shares)
 
     # --- the first sweep ----------------------------------------------------------------------------------------------------
 
@@ -303,7 +303,7 @@ class CompiledEntry(ChainEntry):
         elif states is None:
             states = self.reversal.fill(first, stop, x, self.reversal.states)
         cotangent = self.pull_states(first, stop, x, states, cotangent)
-        if self.keeps_rows and self.given.active_inputs:
+        if self.keeps_rows and self.lowered.active_inputs:
             self.add_rows(j, self.reversal.e)
         return cotangent
 
@@ -315,25 +315,24 @@ class CompiledEntry(ChainEntry):
 
     def pull_plainly(self, k: int, x: State, gs: list[np.ndarray], sums: list[np.ndarray]) -> list[np.ndarray]:
         """Pull the cotangents back over step k, which the plain function has made; return those of the state, add to the sums."""
-        stepper, given, spec, outs = self.stepper, self.given, self.spec, self.stepper.base.outputs[1]
-        n, m, moving = len(spec.floating), len(given.active), [out.dtype.kind in "fc" for out in outs]
+        stepper, lowered, spec, outs = self.stepper, self.lowered, self.spec, self.stepper.base.outputs[1]
+        n, m, moving = len(spec.floating), len(lowered.active), [out.dtype.kind in "fc" for out in outs]
         likes = [np.zeros(out.shape, out.dtype) for out, moves in zip(outs, moving, strict=True) if moves]
-        entry = EagerEntry(given, None, exact=False)
+        entry = EagerEntry(lowered, None, exact=False)
         entry.flat = spec.flat_step(spec.source.f)
         with evaluating(), np.errstate(all="ignore"):
             (tape, nodes, results), *_ = entry.record(k, spec.tree(stepper.state_leaves(k, x)))
-            cotangents = stepper.duals(gs, [given.state[i] for i in spec.floating])
+            cotangents = stepper.duals(gs, lowered.likes[0])
             parts = iter(stepper.duals([part[k, ...] for part in self.reversal.d], likes))
             cotangents += [next(parts) if moves else None for moves in moving]
             pairs = zip(results, cotangents, strict=True)
             shares = tape.sweep_back([(node, g) for node, g in pairs if node is not None and g is not None], nodes)
-        for sum_, share in zip(sums, self.parts(shares[n : n + m], [given.params[i] for i in given.active]) if m else (), strict=True):
+        for sum_, share in zip(sums, self.parts(shares[n : n + m], lowered.likes[1]), strict=True):
             sum_ += share
-        if given.active_inputs:
-            rows = self.parts(shares[n + m :], [given.inputs[i][k] for i in given.active_inputs])
-            for stack, share in zip(self.reversal.e, rows, strict=True):
-                stack[k] = share
-        return self.parts(shares[:n], [given.state[i] for i in self.spec.floating])
+        rows = self.parts(shares[n + m :], [leaf[k] for leaf in lowered.likes[2]])
+        for stack, share in zip(self.reversal.e, rows, strict=True):
+            stack[k] = share
+        return self.parts(shares[:n], lowered.likes[0])
 
     def shares(self, g: list[Any]) -> list[Any]:
         """Return the cotangents of state, parameters and inputs (see `ChainEntry`); of a batch of them, one sweep for each."""
@@ -360,8 +359,8 @@ class CompiledEntry(ChainEntry):
 
     def one_by_one(self) -> EagerEntry:
         """Return the same chain with steps that are not compiled, for cotangents that are themselves traced; its first sweep is made."""
-        entry = EagerEntry(self.given, self.steps, exact=False)
-        entry.sweep = entry.begun(BY_ZEROS, IN_MEMORY, Stats())
+        entry = EagerEntry(self.lowered, self.steps, exact=False)
+        entry.sweep = entry.new_sweep(BY_ZEROS, IN_MEMORY, Stats())
         entry.first_sweep()
         return entry
 
@@ -371,35 +370,35 @@ class CompiledEntry(ChainEntry):
             gs, sums = self.sweep.backward(self.pull_step, cotangent, reversal.d)
         finally:
             self.count()
-        given, stepper, e = self.given, self.stepper, reversal.e
+        (floating, params, inputs), stepper, e = self.lowered.likes, self.stepper, reversal.e
         reversal.release()
         self.segments.pool.clear()
-        shares = stepper.duals(gs, [given.state[i] for i in self.spec.floating])
-        if given.active:
-            shares += stepper.duals(sums, [given.params[i] for i in given.active])
-        if given.active_inputs:
-            shares += join_tangents(e, stepper.all_splits(len(given.active_inputs), rows=True))
+        shares = stepper.duals(gs, floating)
+        if params:
+            shares += stepper.duals(sums, params)
+        if inputs:
+            shares += join_tangents(e, stepper.all_splits(len(inputs), rows=True))
         return shares
 
     def begin(self, g: list[Any]) -> Any:
         """Make the arrays of a reverse sweep; return those of the cotangents and of the sums."""
-        given, floating = self.given, self.spec.floating
-        gs = self.parts([g[i] for i in floating], [given.state[i] for i in floating])
-        d, e, sums = list[np.ndarray](), list[np.ndarray](), self.sums()
+        floating, _, inputs = self.lowered.likes
+        gs = self.parts([g[i] for i in self.spec.floating], floating)
+        d, e, sums = list[np.ndarray](), self.zeros(inputs, rows=True), self.sums()
         if self.spec.outputs:
-            outs = [(i, out) for i, out in enumerate(self.stepper.base.outputs[1], len(given.state)) if out.dtype.kind in "fc"]
+            outs = [(i, out) for i, out in enumerate(self.stepper.base.outputs[1], len(self.spec.state)) if out.dtype.kind in "fc"]
             likes = [np.broadcast_to(np.zeros((), out.dtype), (self.steps or 0, *out.shape)) for _, out in outs]
             d = self.parts([g[i] for i, _ in outs], likes, rows=True)
-        if given.active_inputs:
-            e = self.parts([None] * len(given.active_inputs), [given.inputs[i] for i in given.active_inputs], rows=True)
         spare = list(map(np.empty_like, gs)) if type(self.sweep) is OneBlock else gs  # of which a sweep makes copies
         self.reversal.begin(d, e, spare, sums, self.inside or self.reversal.buffer(self.blocks.size))
         return gs, sums
 
     def sums(self) -> list[np.ndarray]:
         """Return zeros for the cotangents of the parameters."""
-        active = self.given.active
-        return self.parts([None] * len(active), [self.given.params[i] for i in active]) if active else []
+        return self.zeros(self.lowered.likes[1])
+
+    def zeros(self, likes: Sequence[Any], rows: bool = False) -> list[np.ndarray]:
+        return self.parts([None] * len(likes), likes, rows) if likes else []
 
     def parts(self, gs: list[Any], likes: Sequence[Any], rows: bool = False) -> list[np.ndarray]:
         """Return cotangents as plain arrays of their own, zeros where there are none, with their tangents at the levels below."""

@@ -31,7 +31,7 @@ def run(spec: StepSpec, top: Any, loop: Loop) -> Any:
     x = spec.tree(lifted(spec.flatten(copy_state(spec.tree(spec.state))), top))
     call, started, bar = spec.calls(params, spec.inputs), perf_counter(), Bar(progress, "chain")
     call = twice(spec, call) if loop.check else call
-    call = told(call, top.level) if top is not None and top.level.watched else call
+    call = naming_steps(call, top.level) if top is not None and top.level.watched else call
     bar.start(steps)
     try:
         while k != steps and not (until is not None and until(k, x)):
@@ -87,7 +87,7 @@ def lifted(leaves: list[Any], top: Any) -> list[Any]:
     return [writable(leaf, top) if type(leaf) is np.ndarray and is_floating(leaf) else leaf for leaf in leaves]
 
 
-def told(once: Callable[..., Any], level: Any) -> Callable[..., Any]:
+def naming_steps(once: Callable[..., Any], level: Any) -> Callable[..., Any]:
     """Return the call of a step, of which a level is told that it is under way."""
 
     def call(k: int, x: Any) -> Any:

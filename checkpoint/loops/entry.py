@@ -62,23 +62,26 @@ class Lowered:
         for i, node in enumerate(self.nodes[count:]):
             if node is not None:
                 self.active.append(i) if i < rows - count else self.active_inputs.append(i - rows + count)
+        #: the leaves that cotangents are like: the floating ones of the state, the active parameters, the active inputs
+        self.likes = (
+            [self.state[i] for i in spec.floating], [self.params[i] for i in self.active], [self.inputs[i] for i in self.active_inputs]
+        )  # fmt: skip
 
 
-def overhead_bytes(given: Lowered, outs: int, steps: int | None) -> int:
+def overhead_bytes(lowered: Lowered, outs: int, steps: int | None) -> int:
     """Return the bytes that a chain holds besides states: copies of parameters and inputs and their gradients, outs and their cotangents.
     `outs` are the bytes of what one step puts out. Not counted is what the rest of the program holds."""
-    sums, rows = [given.params[i] for i in given.active], [given.inputs[i] for i in given.active_inputs]
-    return SWEEP_BYTES + nbytes((given.params, sums, given.inputs, rows)) + 2 * outs * (steps or 0)
+    return SWEEP_BYTES + nbytes((lowered.params, lowered.inputs, *lowered.likes[1:])) + 2 * outs * (steps or 0)
 
 
-def planned(given: Lowered, steps: int | None, memory: float | str, taken: int, outs: int) -> tuple[Schedule, str]:
+def planned(lowered: Lowered, steps: int | None, memory: float | str, taken: int, outs: int) -> tuple[Schedule, str]:
     """Return the schedule for a budget, and why; the budget, of which everything else is taken away that the chain holds.
     That is `overhead_bytes`, a few states, and what a trial of step 0 and of its pull has `taken` at most."""
     budget = parse_bytes(memory, "chain", "memory")
-    size = nbytes(given.state)
+    size = nbytes(lowered.state)
     if size <= SMALL_STATE_BYTES:  # otherwise what is around the data does not count
-        size = max(slot_bytes(given.spec.tree(given.state)) - PACKED_ROW_BYTES, 1)
-    held = overhead_bytes(given, outs, steps) + size + taken  # x_N is no state of the sweep
+        size = max(slot_bytes(lowered.spec.tree(lowered.state)) - PACKED_ROW_BYTES, 1)
+    held = overhead_bytes(lowered, outs, steps) + size + taken  # x_N is no state of the sweep
     try:
         schedule, _, reason, _ = plan(steps, size, max(budget - held, 1))
     except ValueError:
@@ -94,7 +97,7 @@ class ChainEntry(Entry):
     """A chain's entry on a tape: pulls shares to the nodes of its state, parameters and inputs."""
 
     title = "chain"
-    given: Lowered
+    lowered: Lowered
     spec: StepSpec
     keeps_rows = False
     lock = None  # a sweep uses up its states: two threads cannot pull at once
@@ -109,33 +112,33 @@ class ChainEntry(Entry):
         """Run the reverse sweep, for the cotangents `g` of the final state's leaves and of the outs."""
         with lock_of(self):
             shares = self.shares(g)
-        given, spec = self.given, self.spec
+        lowered, spec = self.lowered, self.spec
         count, rows = len(spec.state), len(spec.state) + len(spec.params)
         remaining = iter(shares)
-        for first, places in ((0, spec.floating), (count, given.active), (rows, given.active_inputs)):
+        for first, places in ((0, spec.floating), (count, lowered.active), (rows, lowered.active_inputs)):
             for i in places:
-                node, share = given.nodes[first + i], next(remaining)
+                node, share = lowered.nodes[first + i], next(remaining)
                 if node is not None and share is not None:
                     adjoints.add(node, share, False)
 
     @property
     def parents(self) -> list[Any]:
-        return [node for node in self.given.nodes if node is not None]
+        return [node for node in self.lowered.nodes if node is not None]
 
     def push(self, pushed: list[Any]) -> list[Any]:
         """Return the tangents of the results, by running the chain again in forward mode."""
-        given, spec = self.given, self.spec
-        nodes = iter(given.nodes)
-        with Level(None, given.nan_safe, given.weak) as level:
+        lowered, spec = self.lowered, self.spec
+        nodes = iter(lowered.nodes)
+        with Level(None, lowered.nan_safe, lowered.weak) as level:
 
             def moving(leaves: list[Any]) -> list[Any]:
                 tangents = [None if (node := next(nodes)) is None else pushed[place_of(node)] for _ in leaves]
                 return [leaf if t is None else make_dual(leaf, t, level) for leaf, t in zip(leaves, tangents, strict=True)]
 
-            again = spec.with_leaves(moving(given.state), moving(given.params), moving(given.inputs))
-            leaves = optree.tree_leaves(given.run(again, Loop(self.steps)))
+            again = spec.with_leaves(moving(lowered.state), moving(lowered.params), moving(lowered.inputs))
+            leaves = optree.tree_leaves(lowered.run(again, Loop(self.steps)))
             pairs = [split_value(pack_leaf(leaf), level) for leaf in leaves]
-        self.last.compare(self.steps or 0, [value for value, _ in pairs[: len(given.state)]], spec.path)
+        self.last.compare(self.steps or 0, [value for value, _ in pairs[: len(lowered.state)]], spec.path)
         return [t for _, t in pairs]
 
     # --- a sweep that outlives the process ----------------------------------------------------------------------------------
@@ -151,13 +154,13 @@ class ChainEntry(Entry):
                 "or vjp for each row"
             )
         self.keeps_rows = True
-        given = self.given
-        inputs = optree.tree_unflatten(self.spec.inputs_structure, given.inputs)
-        parts = {"step": self.spec.source} | named("params", given.arguments) | named("inputs", inputs) | named("token", token)
-        parts |= {"what is differentiated": (given.active, given.active_inputs), "block": block}
+        lowered = self.lowered
+        inputs = optree.tree_unflatten(self.spec.inputs_structure, lowered.inputs)
+        parts = {"step": self.spec.source} | named("params", lowered.arguments) | named("inputs", inputs) | named("token", token)
+        parts |= {"what is differentiated": (lowered.active, lowered.active_inputs), "block": block}
         parts["until"] = None if until is None else function_digest(until)
         restorers: RowRestorers = {
             "first": unowned(self.take_outs) if self.spec.outputs else None,
-            "reverse": unowned(self.take_shares) if given.active_inputs else None,
+            "reverse": unowned(self.take_shares) if lowered.active_inputs else None,
         }
         return {"token": Named(parts), "restorers": restorers}

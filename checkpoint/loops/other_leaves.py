@@ -163,7 +163,7 @@ def with_tangents(spec: StepSpec, level: Level, until: Callable[..., Any] | None
         leaves, structure = optree.tree_flatten(out)  # type: ignore[arg-type]
         return final, optree.tree_unflatten(structure, join_tangents([*leaves, *tangents], [split_of_all(level, leaves, rows=True)]))
 
-    return OtherChain(StepSpec(step, step, state, params, inputs if spec.given else None, outputs), until, results)
+    return OtherChain(StepSpec(step, step, state, params, inputs if spec.has_inputs else None, outputs), until, results)
 
 
 def split_of_all(level: Level, leaves: Sequence[Any], rows: bool = False) -> TangentSplit:
@@ -177,7 +177,7 @@ def step_of_pairs(spec: StepSpec, splits: Sequence[TangentSplit], level: Level) 
     flat = spec.flat_step()  # in a variable of its own: what the step reads is watched, and may be indexed by k
 
     def step(k: Any, state: Any, *rest: Any) -> Any:
-        row, params = (rest[0], rest[1:]) if spec.given else ((), rest)
+        row, params = (rest[0], rest[1:]) if spec.has_inputs else ((), rest)
         with Level(*options) as inner:
             own = [split._replace(level=inner) for split in splits]
             x, row, leaves = (join_tangents(parts, [split]) for parts, split in zip((state, row, params), own, strict=True))
@@ -197,7 +197,7 @@ def step_of_pairs(spec: StepSpec, splits: Sequence[TangentSplit], level: Level) 
 def without_statics(spec: StepSpec, until: Callable[..., Any] | None) -> OtherChain | None:
     """Return the chain of the numbers alone; None where there is nothing else, or what is declared static can change."""
     source = spec.source
-    parts, first = spec.params_structure.children(), 2 + spec.given
+    parts, first = spec.params_structure.children(), 2 + spec.has_inputs
     count = first + len(parts)
     names = positional_names(source.f)[:count]
     declared = {i % count for i in source.static_argnums if -count <= i < count}
@@ -211,7 +211,7 @@ def without_statics(spec: StepSpec, until: Callable[..., Any] | None) -> OtherCh
     if not statics or not all(isinstance(leaf, ATOMS) for leaf in statics) or not all(map(is_number, spec.inputs)):
         return None
     key = (
-        "numbers", spec.state_structure, spec.params_structure, spec.inputs_structure if spec.given else None, spec.outputs,
+        "numbers", spec.state_structure, spec.params_structure, spec.inputs_structure if spec.has_inputs else None, spec.outputs,
         *((i, exact(leaf)) for group in (states, params) for i, leaf in (*group.items(), (None, None))),
     )  # fmt: skip
     step = step_once(source, key, lambda: step_of_numbers(without_values(spec), states, params))
@@ -226,7 +226,7 @@ def without_statics(spec: StepSpec, until: Callable[..., Any] | None) -> OtherCh
     state, given = (
         tuple(leaf for i, leaf in enumerate(leaves) if i not in out) for leaves, out in ((spec.state, states), (spec.params, params))
     )
-    return OtherChain(StepSpec(step, step, state, given, tuple(spec.inputs) if spec.given else None, outputs), until, results)
+    return OtherChain(StepSpec(step, step, state, given, tuple(spec.inputs) if spec.has_inputs else None, outputs), until, results)
 
 
 def filled(statics: dict[int, Any], count: int, numbers: Iterable[Any]) -> list[Any]:
@@ -235,11 +235,11 @@ def filled(statics: dict[int, Any], count: int, numbers: Iterable[Any]) -> list[
 
 
 def step_of_numbers(spec: StepSpec, states: dict[int, Any], params: dict[int, Any]) -> Callable[..., Any]:
-    flat, given, outputs, arguments = spec.flat_step(), spec.given, spec.outputs, spec.arguments
+    flat, has_inputs, outputs, arguments = spec.flat_step(), spec.has_inputs, spec.outputs, spec.arguments
     full_state, full_params = partial(filled, states, len(spec.state)), partial(filled, params, spec.params_structure.num_leaves)
 
     def step(k: Any, state: Any, *rest: Any) -> Any:
-        row, numbers = (rest[0], rest[1:]) if given else ([], rest)
+        row, numbers = (rest[0], rest[1:]) if has_inputs else ([], rest)
         leaves, out = flat(k, full_state(state), row, arguments(full_params(numbers)))
         made = tuple(leaf for i, leaf in enumerate(leaves) if i not in states)
         return (made, out) if outputs else made

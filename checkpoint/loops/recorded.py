@@ -54,7 +54,7 @@ def record(spec: StepSpec, tape: Tape, loop: Loop, reason: str, run: Callable[[S
     schedule = BY_ZEROS if loop.schedule is None else loop.schedule
     if loop.memory is not None:
         tried = entry.tried_bytes(storage.durable) if steps != 0 else (0, 0)  # estimated, if another process is to find the same plan
-        schedule, why = planned(entry.given, steps, loop.memory, *tried)
+        schedule, why = planned(entry.lowered, steps, loop.memory, *tried)
         reason = f"{reason}; {why}" if reason else why
     stats.reason = reason
     options: dict[str, Any] = {"max_steps": loop.max_steps, "progress": loop.progress, "check": loop.check}
@@ -62,7 +62,7 @@ def record(spec: StepSpec, tape: Tape, loop: Loop, reason: str, run: Callable[[S
         options |= entry.durable_options(tape, loop.token)
     if loop.until is not None:
         options["until"] = on_primals(loop.until)
-    entry.sweep = sweep = entry.begun(schedule, storage, stats, **options)
+    entry.sweep = sweep = entry.new_sweep(schedule, storage, stats, **options)
     tape.sweeps = [*getattr(tape, "sweeps", ()), sweep]
     return record_chain(entry, tape, entry.first_sweep(), entry.outs.arrays() if spec.outputs else [], entry.outs.tree)
 
@@ -71,9 +71,9 @@ class EagerEntry(ChainEntry):
     """The entry of a chain whose steps are recorded one by one.
     `traced_step` is evaluated on traced values in the first sweep: what it leaves elsewhere than in its results raises when it is used."""
 
-    def __init__(self, given: Lowered, steps: int | None, exact: bool, traced_step: int = -1, lossy: bool = False) -> None:
-        self.given, self.spec = given, given.spec
-        self.flat, self.call, self.steps = self.spec.flat_step(), self.spec.calls(given.arguments, given.inputs), steps
+    def __init__(self, lowered: Lowered, steps: int | None, exact: bool, traced_step: int = -1, lossy: bool = False) -> None:
+        self.lowered, self.spec = lowered, lowered.spec
+        self.flat, self.call, self.steps = self.spec.flat_step(), self.spec.calls(lowered.arguments, lowered.inputs), steps
         self.exact, self.traced_step, self.tried, self.first = exact, traced_step, False, True
         self.path = None if lossy else self.spec.path  # saved states that are rounded are not compared
         self.standing = False  # whether steps return what stands for an array, as arrays that adapted code fills
@@ -82,30 +82,30 @@ class EagerEntry(ChainEntry):
         self.out_cotangents: list[Any] = []
         self.rows: list[Rows] = []
         self.before = self.last = UNKNOWN  # the state that was met last, and x_N
-        self.aliases = Aliases(self.spec.path, given.state, (*given.params, *given.inputs))
+        self.aliases = Aliases(self.spec.path, lowered.state, (*lowered.params, *lowered.inputs))
 
     # --- the first sweep ----------------------------------------------------------------------------------------------------
 
-    def begun(self, schedule: Schedule, storage: Storage, stats: Stats, **options: Any) -> Player:
+    def new_sweep(self, schedule: Schedule, storage: Storage, stats: Stats, **options: Any) -> Player:
         record = unowned(self.record_step) if schedule.records else None
         advance = self.advancing()
-        return Player(advance, self.spec.tree(self.given.state), self.steps, schedule, storage, stats, record=record, **options)
+        return Player(advance, self.spec.tree(self.lowered.state), self.steps, schedule, storage, stats, record=record, **options)
 
     def first_sweep(self) -> list[Any]:
         """Run the chain; return the leaves of x_N."""
-        spec, given = self.spec, self.given
+        spec, lowered = self.spec, self.lowered
         final = self.sweep.forward()
         self.first = self.aliases.watching = False
-        self.check_params(given.arguments, given.params)
+        self.check_params(lowered.arguments, lowered.params)
         self.steps = steps = self.sweep.stats.steps
-        leaves = spec.final_leaves(steps, final, given.arguments, given.inputs) if steps else given.state
-        spec.check_closure(leaves, given.below)
+        leaves = spec.final_leaves(steps, final, lowered.arguments, lowered.inputs) if steps else lowered.state
+        spec.check_closure(leaves, lowered.below)
         self.last = Snapshot(steps, leaves, self.exact, final=True)
         return leaves
 
     def advancing(self) -> Callable[[int, Any], Any]:
         """Return the function that evaluates step k on values one level down, which does not keep this entry (see `unowned`)."""
-        step, arguments, owner, last = self.spec.step, self.given.arguments, ref(self), self.traced_step
+        step, arguments, owner, last = self.spec.step, self.lowered.arguments, ref(self), self.traced_step
         direct, watched = self.spec.direct, True
 
         def advance(k: int, x: Any) -> Any:
@@ -125,7 +125,7 @@ class EagerEntry(ChainEntry):
 
     def advance_watched(self, k: int, x: Any) -> Any:
         """Evaluate step k; in the first sweep also try step 0, keep what the steps put out, and see to it that no two leaves are one."""
-        spec, given, aliases = self.spec, self.given, self.aliases
+        spec, lowered, aliases = self.spec, self.lowered, self.aliases
         if not (k or self.tried) and self.first:
             self.try_first(x)
         if k == self.traced_step or (self.first and self.leaks):
@@ -140,15 +140,15 @@ class EagerEntry(ChainEntry):
         if handed:
             aliases.check(k, handed)
         if spec.outputs and k == self.outs.length:
-            spec.check_closure([pack_leaf(leaf) for leaf in optree.tree_leaves(out)], given.below)
+            spec.check_closure([pack_leaf(leaf) for leaf in optree.tree_leaves(out)], lowered.below)
             self.put_out(k, out)
         if not k and self.first:
             leaves = spec.checked(0, x)
-            spec.check_closure(leaves, given.below)
+            spec.check_closure(leaves, lowered.below)
             self.before.compare(1, leaves, self.path)
             aliases.watching = aliases.watching and (has_arrays(x) or any(isinstance(leaf, Traced) for leaf in leaves))
         if aliases.watching and (leaves := spec.flatten(x)) is not None:
-            aliases.note(k, leaves, (*given.params, *given.inputs), handed)
+            aliases.note(k, leaves, (*lowered.params, *lowered.inputs), handed)
         return x
 
     def explain(self, k: int, x: Any, error: Exception) -> None:
@@ -156,7 +156,7 @@ class EagerEntry(ChainEntry):
         if isinstance(error, ValueError) and "read-only" in str(error):
             groups = self.aliases.before(k)
             raise (self.aliases.written(k, groups) if groups else changed_arguments(f"step {k}")) from error
-        self.spec.explain(k, x, self.given.arguments, self.given.inputs, error)
+        self.spec.explain(k, x, self.lowered.arguments, self.lowered.inputs, error)
 
     def try_first(self, x: Any) -> None:
         tape = ref(self.try_step(x)[0][0])
@@ -173,23 +173,23 @@ class EagerEntry(ChainEntry):
     def tried_bytes(self, repeatable: bool) -> tuple[int, int]:
         """Return the bytes that a trial of step 0 and of its pull takes at most, and those of what the step puts out.
         A measure differs by a few bytes from process to process: `repeatable` ones are estimated from what is on the tape instead."""
-        given = self.given
-        x = copy_state(self.spec.tree(given.state))
-        gs = [np.ones_like(given.state[i])[()] for i in self.spec.floating]
+        lowered = self.lowered
+        x = copy_state(self.spec.tree(lowered.state))
+        gs = [np.ones_like(leaf)[()] for leaf in lowered.likes[0]]
 
         def trial() -> tuple[int, int]:
             recorded, out = self.try_step(x)
             outs = self.values(optree.tree_leaves(out), recorded[0])
-            estimate = 3 * nbytes(given.state) + 2 * held_bytes(recorded) if repeatable else 0
+            estimate = 3 * nbytes(lowered.state) + 2 * held_bytes(recorded) if repeatable else 0
             with np.errstate(all="ignore"):
-                self.pull_record(0, recorded, (gs, [None] * len(given.active)))
+                self.pull_record(0, recorded, (gs, [None] * len(lowered.active)))
             tape = ref(recorded[0])
             del recorded, out
             self.leaks = is_held(tape)
             return sum(map(nbytes, outs)), estimate
 
         try:
-            if not repeatable and (nbytes(given.state) <= SMALL_STATE_BYTES or isinstance(self.spec.source, Jit)):
+            if not repeatable and (nbytes(lowered.state) <= SMALL_STATE_BYTES or isinstance(self.spec.source, Jit)):
                 trial()  # what is made once for all calls, such as the code of a rule, or of the step, would count
             (outs, estimate), taken = (trial(), 0) if repeatable else measured(trial)
         except Exception as error:
@@ -198,13 +198,13 @@ class EagerEntry(ChainEntry):
         self.tried = True
         return taken or estimate, outs
 
-    def check_params(self, arguments: Any, given: list[Any]) -> None:
+    def check_params(self, arguments: Any, params: list[Any]) -> None:
         """Raise where steps have changed the parameters or inputs that they were given, which both sweeps must see."""
-        if not arguments and not self.given.inputs:
+        if not arguments and not self.lowered.inputs:
             return
         leaves, structure = optree.tree_flatten(arguments)
-        changed = structure != self.spec.params_structure or not all(map(is_, leaves, given))
-        for leaf in (*leaves, *self.given.inputs):
+        changed = structure != self.spec.params_structure or not all(map(is_, leaves, params))
+        for leaf in (*leaves, *self.lowered.inputs):
             changed = changed or (isinstance(leaf, Traced) and was_written(leaf))
         if changed:
             raise changed_arguments("a step")
@@ -213,15 +213,15 @@ class EagerEntry(ChainEntry):
 
     def record(self, k: int, x: Any, first: bool = False) -> tuple[Recorded, list[Any], list[Any], Any]:
         """Evaluate step k on a tape of its own; return what was recorded, the leaves of x_k and of x_{k+1}, and the out."""
-        spec, given, results = self.spec, self.given, list[Any]()
+        spec, lowered, results = self.spec, self.lowered, list[Any]()
         leaves = [x] if spec.is_number and type(x) is float else spec.flatten(x)
         state = leaves.copy() if STANDING.keys().isdisjoint(map(type, leaves)) else lift(leaves)
-        params = given.params.copy() if given.active else given.params
-        row = row_of(given.inputs, k) if spec.given else []
-        variables = (state, spec.floating), (params, given.active), (row, given.active_inputs)
-        with StepTape(given.nan_safe, given.weak, *variables) as tape:
+        params = lowered.params.copy() if lowered.active else lowered.params
+        row = row_of(lowered.inputs, k) if spec.has_inputs else []
+        variables = (state, spec.floating), (params, lowered.active), (row, lowered.active_inputs)
+        with StepTape(lowered.nan_safe, lowered.weak, *variables) as tape:
             nodes = range(len(tape.entries))
-            arguments = spec.arguments(params) if given.active else given.arguments
+            arguments = spec.arguments(params) if lowered.active else lowered.arguments
             handed = state.copy() if first and self.aliases.watching and self.aliases.before(k) else []
             final, out = self.flat(k, state, row, arguments)
             for i in spec.floating:
@@ -247,16 +247,16 @@ class EagerEntry(ChainEntry):
             if leaf.alias is not None:
                 leaf._refresh()
             if type(leaf.primal) is not float and isinstance(leaf.primal, Traced):
-                self.spec.check_closure([leaf.primal], self.given.below)
+                self.spec.check_closure([leaf.primal], self.lowered.below)
             return leaf.node
         if isinstance(leaf, Traced):
-            self.spec.check_closure([leaf], self.given.below)
+            self.spec.check_closure([leaf], self.lowered.below)
         return None
 
     def values(self, leaves: Iterable[Any], tape: Tape) -> list[Any]:
         """Return results of a record one level down; a value of a foreign level raises."""
         values = one_level_down(leaves, tape)[0]
-        self.spec.check_closure(values, self.given.below)
+        self.spec.check_closure(values, self.lowered.below)
         return values
 
     def record_step(self, k: int, x: Any) -> tuple[Any, Any]:
@@ -292,13 +292,13 @@ class EagerEntry(ChainEntry):
 
     def shares(self, g: list[Any]) -> list[Any]:
         """Return the cotangents of state, parameters and inputs; see `ChainEntry`."""
-        given, count, outs = self.given, len(self.spec.state), len(self.outs.columns or ())
+        lowered, count, outs = self.lowered, len(self.spec.state), len(self.outs.columns or ())
         g = [*g, *[None] * (count - len(g))]
         self.out_cotangents = [*g[count:], *[None] * (outs - len(g[count:]))] if len(g) > count else []
-        self.rows = [Rows(given.inputs[i]) for i in given.active_inputs]
+        self.rows = list(map(Rows, lowered.likes[2]))
         self.before = self.last
         with np.errstate(all="ignore"):  # once, not at every step; the steps have warned in the first sweep
-            cotangent = [g[i] for i in self.spec.floating], [None] * len(given.active)
+            cotangent = [g[i] for i in self.spec.floating], [None] * len(lowered.active)
             gs, sums = self.sweep.backward(self.pull_step, cotangent, self.out_cotangents)
         shares = [*gs, *sums, *[rows.array() for rows in self.rows]]
         self.out_cotangents, self.rows = [], []

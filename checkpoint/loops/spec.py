@@ -65,11 +65,11 @@ class StepSpec:
     """A step with its state, inputs and parameters as lists of leaves; `source` is the user's step, or a tuple of layers."""
 
     def __init__(self, step: Callable[..., Any], source: Any, state: Any, params: Sequence[Any], inputs: Any, outputs: bool) -> None:
-        self.step, self.source, self.outputs, self.given = step, source, outputs, inputs is not None
-        self.direct = not self.given and not outputs  # a step takes and returns nothing besides its state and params
-        self.state, self.state_structure = taken_apart(state, "state")
-        self.params, self.params_structure = taken_apart(params, "params")
-        self.inputs, self.inputs_structure = taken_apart(inputs, "inputs")
+        self.step, self.source, self.outputs, self.has_inputs = step, source, outputs, inputs is not None
+        self.direct = not self.has_inputs and not outputs  # a step takes and returns nothing besides its state and params
+        self.state, self.state_structure = flattened(state, "state")
+        self.params, self.params_structure = flattened(params, "params")
+        self.inputs, self.inputs_structure = flattened(inputs, "inputs")
         self.traced = [leaf for leaf in (*self.state, *self.params, *self.inputs) if isinstance(leaf, Traced)]
         self.levels = levels_of(self.traced)
         self.floating: list[int] = []
@@ -115,14 +115,14 @@ class StepSpec:
         """Return a step as a function of k, the state, a row and the parameters, which returns the state and an out."""
 
         def call(k: Any, x: Any, row: list[Any], params: Sequence[Any]) -> tuple[Any, Any]:
-            result = step(k, x, optree.tree_unflatten(structure, row), *params) if given else step(k, x, *params)
+            result = step(k, x, optree.tree_unflatten(structure, row), *params) if has_inputs else step(k, x, *params)
             if not outputs:
                 return result, None
             if not isinstance(result, tuple) or len(result) != 2:
                 raise TypeError(f"chain: with outputs=True a step must return a pair (state, out); step {k} returned {described(result)}")
             return result
 
-        structure, given, outputs = self.inputs_structure, self.given, self.outputs
+        structure, has_inputs, outputs = self.inputs_structure, self.has_inputs, self.outputs
         return call
 
     def calls(self, params: Sequence[Any], inputs: list[Any]) -> Callable[[int, Any], tuple[Any, Any]]:
@@ -213,9 +213,9 @@ class StepSpec:
     def check_call(self, k: int, x: Any, params: Sequence[Any], inputs: list[Any]) -> None:
         """Raise where step k does not take the arguments of a step."""
         step = self.source[k] if isinstance(self.source, tuple) else self.source
-        given = [k, x, *([row_of(inputs, k)] if self.given else []), *params]
+        given = [k, x, *([row_of(inputs, k)] if self.has_inputs else []), *params]
         if (refusal := refused(step, *given)) is not None:
-            row, said = (", row", ", row its row of inputs") if self.given else ("", "")
+            row, said = (", row", ", row its row of inputs") if self.has_inputs else ("", "")
             rest = "".join(f", params[{i}]" for i in range(len(params)))
             raise TypeError(
                 f"chain: a step is called as step(k, state{row}{rest}), but {refusal}. k is the "
@@ -244,7 +244,7 @@ class StepSpec:
 
     def rows_tree(self, inputs: list[Any]) -> Any:
         """Return these leaves of inputs as a tree, None where the step is given no rows."""
-        return optree.tree_unflatten(self.inputs_structure, inputs) if self.given else None
+        return optree.tree_unflatten(self.inputs_structure, inputs) if self.has_inputs else None
 
     def with_leaves(self, state: list[Any], params: list[Any], inputs: list[Any]) -> StepSpec:
         return StepSpec(self.step, self.source, self.tree(state), self.arguments(params), self.rows_tree(inputs), self.outputs)
@@ -283,7 +283,7 @@ def row_of(inputs: list[Any], k: Any) -> list[Any]:
 # --- leaves -----------------------------------------------------------------------------------------------------------------
 
 
-def taken_apart(tree: Any, name: str) -> tuple[list[Any], optree.PyTreeSpec]:
+def flattened(tree: Any, name: str) -> tuple[list[Any], optree.PyTreeSpec]:
     """Return the leaves and the structure of what a chain is given; a leaf whose derivative would vanish raises."""
     if tree is None or (type(tree) is tuple and not tree):
         return [], NOTHING if tree is None else EMPTY

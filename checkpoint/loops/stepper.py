@@ -48,7 +48,7 @@ class Stepper:
         self.spec, self.name = spec, spec.source.__name__
         traced = [leaf for leaf in (*state, *inputs, *params) if isinstance(leaf, Traced)]
         self.levels = levels_without_tapes(traced) if traced else []
-        self.predicate, self.given = until, state
+        self.predicate, self.first_state = until, state
         self.leaves = state, inputs, params
         self.entry: Any = None
         self.compiled: Any
@@ -105,7 +105,7 @@ class Stepper:
         Return whether the loops are to be made again; else the plain function makes the step."""
         x = self.input_state(arrays)
         if self.until is not None:
-            known, self.until = self.until, self.traced_predicate(self.predicate, self.given, [k, *x])
+            known, self.until = self.until, self.traced_predicate(self.predicate, self.first_state, [k, *x])
             if self.until.program is not known.program:
                 return True
         leaves, entry = self.arguments(k, x), self.entry
@@ -173,7 +173,7 @@ class Stepper:
     def call(self) -> Call:
         spec, (state, inputs, params) = self.spec, self.leaves
         rows = [stand_in(leaf)[0] for leaf in inputs]
-        given = (optree.tree_unflatten(spec.inputs_structure, rows),) if spec.given else ()
+        given = (optree.tree_unflatten(spec.inputs_structure, rows),) if spec.has_inputs else ()
         tree = spec.tree(list(map(canonical_stand_in, state)))
         return Call(spec.source, (0, tree, *given, *spec.arguments(list(map(stand_in, params)))), {})
 
@@ -253,7 +253,7 @@ class Stepper:
 
     def words(self, k: int) -> list[str]:
         """Return what the leaves of x_k are to Python."""
-        return [out.kind for out in self.base.outputs[0]] if k else [role_of(stand_in(leaf)) for leaf in self.given]
+        return [out.kind for out in self.base.outputs[0]] if k else [role_of(stand_in(leaf)) for leaf in self.first_state]
 
     def state_leaves(self, k: int, arrays: Sequence[np.ndarray]) -> list[Any]:
         """Return the leaves of x_k, of their own, Duals where there are levels."""
@@ -319,22 +319,22 @@ class Stepper:
         return "advance", None if self.until is None else id(self.until.program), *self.key
 
     def advance_loops(self) -> ChainKernels:
-        return self.made(self.advance_key, lambda: emit_advance(self.step(), self.until, self.compiled.threads))
+        return self.emitted(self.advance_key, lambda: emit_advance(self.step(), self.until, self.compiled.threads))
 
     def pull_loops(self, rows: list[int], params: list[int], nan_safe: bool) -> ChainKernels:
         key = "pull", tuple(rows), tuple(params), nan_safe, *self.key
-        return self.made(key, lambda: emit_pull(self.step(), self.pull(rows, params, nan_safe), self.compiled.threads))
+        return self.emitted(key, lambda: emit_pull(self.step(), self.pull(rows, params, nan_safe), self.compiled.threads))
 
-    def made(self, key: Hashable, make: Callable[[], ChainKernels]) -> ChainKernels:
+    def emitted(self, key: Hashable, make: Callable[[], ChainKernels]) -> ChainKernels:
         """Return loops that were made before for this program, or are now."""
 
-        def emitted() -> tuple[ChainKernels | NoLoopForm, Any]:
+        def emit() -> tuple[ChainKernels | NoLoopForm, Any]:
             try:
                 return make(), self.until
             except NoLoopForm as reason:
                 return reason, None
 
-        loops, _ = kept(self.compiled, key, emitted)
+        loops, _ = kept(self.compiled, key, emit)
         if isinstance(loops, NoLoopForm):
             raise NotCompiled(str(loops))
         return loops

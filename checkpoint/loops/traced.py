@@ -93,29 +93,29 @@ class Turn:
     def taken(self, steps: int | None, max_steps: int | None) -> tuple[Program, int]:
         """Return the program of all paths that the turns take for the examples, and how many turns to make."""
         x, k = list(map(example_of, self.spec.state)), 0
-        paths = [self.path(self.given(k, x))]
+        paths = [self.path(self.arguments(k, x))]
         if self.until is not None:  # where it has ended, a state is handed on as steps return it
             x = [as_kind(np.asarray(leaf), kind_of(out).kind) for leaf, out in zip(x, paths[0].program.outputs, strict=False)]
-            paths, x = [self.path(self.given(k, [*x, ends])) for ends in (np.False_, np.True_)], [*x, np.False_]
-        met: list[list[Any]] = kept(MET, self.key(self.given(k, x)), list) if paths[0].tests else []
+            paths, x = [self.path(self.arguments(k, [*x, ends])) for ends in (np.False_, np.True_)], [*x, np.False_]
+        met: list[list[Any]] = kept(MET, self.key(self.arguments(k, x)), list) if paths[0].tests else []
         before = []
-        for given in met:
+        for arguments in met:
             with suppress(Exception):  # the step may read other variables by now
-                before.append(self.path(given))
+                before.append(self.path(arguments))
                 more = with_path(paths, before[-1])
                 program_of(more)  # which raises where this one does not go with them
                 paths = more
         if all(path.truths != paths[0].truths for path in before):
-            note(met, self.given(k, x))
+            note(met, self.arguments(k, x))
         body, _ = program_of(paths)
         turn, outs = compile_python(body).call, len(paths[0].program.outputs)
         while paths[0].tests and k != steps and not (self.until is not None and x[-1]):
-            made = turn(*self.given(k, x))
+            made = turn(*self.arguments(k, x))
             if any(made[outs:]):
-                given = self.given(k, x)
-                paths = with_path(paths, self.path(given))
+                arguments = self.arguments(k, x)
+                paths = with_path(paths, self.path(arguments))
                 body, count = program_of(paths)
-                note(met, given)
+                note(met, arguments)
                 if count > KEPT_VARIANTS:
                     error = TraceError(
                         f"jit: {where_in(paths[-1].tests[-1].line)}the steps of a chain take more than {KEPT_VARIANTS} paths: choose with "
@@ -136,21 +136,21 @@ class Turn:
             body.outputs = [*results[: len(x)], body.append(np.logical_or, (gone, left), {}, gone), *results[len(x) :]]
         return body, steps if steps is not None else 1 << k.bit_length() if max_steps is None else min(1 << k.bit_length(), max_steps + 1)
 
-    def given(self, k: int, x: list[Any]) -> list[Any]:
+    def arguments(self, k: int, x: list[Any]) -> list[Any]:
         rows = [example_of(leaf)[k] for leaf in self.spec.inputs]
         return [k, *x, *rows, *(example_of(self.spec.params[i]) for i in self.moving)]
 
-    def key(self, given: list[Any]) -> Hashable:
+    def key(self, arguments: list[Any]) -> Hashable:
         """Return what tells turns of one kind from others."""
         source = self.spec.source.f if isinstance(self.spec.source, Jit) else self.spec.source
-        return (*(getattr(f, "__code__", f) for f in (source, self.until)), *map(kind_of, given))
+        return (*(getattr(f, "__code__", f) for f in (source, self.until)), *map(kind_of, arguments))
 
     def path(self, examples: list[Any]) -> Path:
         spec, params, (k, *_) = self.spec, list(self.spec.params), examples
         with Trace(True, self.integers) as trace:
-            index, *given = map(trace.input, examples)
-            end = len(given) - len(spec.inputs) - len(self.moving)
-            x, rest = given[:end], given[end:]
+            index, *arguments = map(trace.input, examples)
+            end = len(arguments) - len(spec.inputs) - len(self.moving)
+            x, rest = arguments[:end], arguments[end:]
             state = x[: len(spec.state)]
             for i, param in zip(self.moving, rest[len(spec.inputs) :], strict=True):
                 params[i] = param
@@ -181,10 +181,10 @@ def program_of(paths: list[Path]) -> tuple[Program, int]:
     return counted(same)
 
 
-def note(met: list[list[Any]], given: list[Any]) -> None:
+def note(met: list[list[Any]], arguments: list[Any]) -> None:
     """Keep the arguments of a turn, if they are small and not too many."""
-    if sum(np.asarray(leaf).nbytes for leaf in given) <= SMALL_STATE_BYTES and len(met) < KEPT_VARIANTS:
-        met.append(given)
+    if sum(np.asarray(leaf).nbytes for leaf in arguments) <= SMALL_STATE_BYTES and len(met) < KEPT_VARIANTS:
+        met.append(arguments)
 
 
 def repeated(body: Program, steps: int, count: int, rows: int, args: Sequence[Any], fits: bool) -> Any:
