@@ -245,7 +245,7 @@ SHOWN = {
     "a step is called as": lambda: chain(lambda x, rate: x * rate, 1.0, 0.5, steps=3),
     "which was": lambda: chain(lambda k, x: 0.5 * x, 1, steps=3),
     "closes over": lambda: grad(lambda x: chain(lambda k, s: s * x, 1.0, steps=3))(1.0),
-    "evaluated again": lambda: grad(lambda x: chain(drawn, x, steps=3))(1.0),
+    "is not reproducible": lambda: grad(lambda x: chain(drawn, x, steps=3))(1.0),
     "reverse over reverse": lambda: grad(grad(lambda x: chain(lambda k, s: s * s, x, steps=3)))(1.0),
     "traced value": lambda: dualad.jit(lambda x: 2.0 * float(x))(1.0),
     "traced mask": lambda: dualad.jit(lambda x: x[x > 1.0])(X),

@@ -140,7 +140,7 @@ def chain(
         With ``Disk(path, resume=True)``: what else says that a call is the same one, where its results cannot: a version, a seed, the
         name of a file that the steps read.
     block : int, optional
-        Of a step compiled by `dualad.jit`: how many steps are pulled back in one compiled call. To the schedule a block is one step, and
+        With a step compiled by `dualad.jit`: how many steps are pulled back in one compiled call. To the schedule a block is one step, and
         the states inside of it are computed again in the pull. By default chosen together with the number of saved states, for
         ``memory=``, or else for 256 KiB or what CTZ's states take, if that is more; a given schedule stays as it is. Where the states
         of all steps fit, those inside of blocks are kept in the first sweep.
@@ -217,7 +217,7 @@ def chain(
         if block is not None:
             block = whole_number(block, where="chain", argument="block", least=1, hint="give the number of steps of a compiled call")
             if not isinstance(source, Jit):
-                raise TypeError("chain: block= is of a compiled step: give chain(dualad.jit(step), ...), or leave it out")
+                raise TypeError("chain: block= requires a step compiled with dualad.jit: chain(dualad.jit(step), ...)")
         if outputs and steps == 0:
             raise ValueError("chain: outputs=True of a chain without steps: what a step would put out is not known; give at least one step")
         spec = StepSpec(step, source, state, params, inputs, outputs)

@@ -176,7 +176,7 @@ class Reversal:
     def release(self) -> None:
         """Free the arrays, which are made again for the next sweep."""
         self.of, self.work = None, list[Any]()
-        self.begin([], [], [], [], [])
+        self.begin([], [], [], [])
 
     def renew(self) -> None:
         """Take the loops of the paths that the step is known to take."""
@@ -184,12 +184,10 @@ class Reversal:
         if not self.loops.compiled:
             self.segments.stepper.compile(self.loops)
         self.work = self.loops.work(self.segments.room)
-        self.begin(self.d, self.e, self.spare, self.sums, self.states)
 
-    def begin(self, d: list[np.ndarray], e: list[np.ndarray], spare: Any, sums: list[np.ndarray], states: list[np.ndarray]) -> None:
-        """Take the arrays of the cotangents (`d` of the outs, `e` of the rows, `spare` of the state), of sums, and of states in a block."""
-        self.d, self.e, self.spare, self.sums, self.states = d, e, spare, sums, states
-        self.shares = [np.empty_like(sums[i]) for i in self.loops.shares] if sums else []
+    def begin(self, d: list[np.ndarray], e: list[np.ndarray], spare: Any, states: list[np.ndarray]) -> None:
+        """Take the arrays of the cotangents (`d` of the outs, `e` of the rows, `spare` of the state), and of the states in a block."""
+        self.d, self.e, self.spare, self.states = d, e, spare, states
 
     def buffer(self, length: int) -> list[np.ndarray]:
         """Return arrays for the states of so many steps but the first."""
@@ -229,6 +227,7 @@ class Reversal:
         constants = self.segments.constants
         if self.of is not self.segments.stepper.compiled:
             self.renew()
+        shares = [np.empty_like(sums[i]) for i in self.loops.shares]
         plain = self.segments.plain and sorted([k for k, known in self.segments.plain.items() if not known and first <= k < stop])
         while first < stop:
             if plain and plain[-1] == stop - 1:
@@ -238,7 +237,7 @@ class Reversal:
             k = max(stop - self.pace.steps, plain[-1] + 1 if plain else first)
             before = x if k == first else state_in(states, k - first)
             between = [rows[k - first : stop - first - 1] for rows in states]
-            cotangents = (*gs, *self.spare, *self.d, *self.e, *sums, *self.shares)
+            cotangents = (*gs, *self.spare, *self.d, *self.e, *sums, *shares)
             self.pace.timed(self.loops.pull, stop - k, (k, stop, *before, *between, *constants, *cotangents, *self.work[1]))
             if (stop - k) % 2:
                 gs, self.spare = self.spare, gs

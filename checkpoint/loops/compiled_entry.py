@@ -390,7 +390,7 @@ class CompiledEntry(ChainEntry):
             likes = [np.broadcast_to(np.zeros((), out.dtype), (self.steps or 0, *out.shape)) for _, out in outs]
             d = self.parts([g[i] for i, _ in outs], likes, rows=True)
         spare = list(map(np.empty_like, gs)) if type(self.sweep) is OneBlock else gs  # of which a sweep makes copies
-        self.reversal.begin(d, e, spare, sums, self.inside or self.reversal.buffer(self.blocks.size))
+        self.reversal.begin(d, e, spare, self.inside or self.reversal.buffer(self.blocks.size))
         return gs, sums
 
     def sums(self) -> list[np.ndarray]:

@@ -1,10 +1,5 @@
-"""Leaves taken apart for chains that sweeps and compiled loops can take, whose states are saved and computed again like any.
-
-Duals become their values, and then their tangents, and are put together again.
-
-- A chain of Duals that a tape records (reverse over forward mode) is one of their values and tangents: a loop of Duals would record
-  every step.
-- A chain of a compiled step that is given texts, flags, functions or arguments that are declared static is one of the numbers alone.
+"""Chains of other leaves, for sweeps and compiled loops: of values and tangents, where a tape would record each step of a loop of Duals; of
+numbers alone, without the texts, flags and static arguments of a compiled step.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class Recomputed(Entry):
         if len(outs) != len(self.before.known) or self.before.differing(0, outs) is not None:
             raise RuntimeError(
                 "checkpoint: the function, evaluated again for the same arguments, returned something else, so the gradient would be "
-                "wrong. Usual causes: it draws random numbers, counts its calls or reads a clock; something that it reads besides its "
+                "wrong. Likely causes: it draws random numbers, counts its calls or reads a clock; something that it reads besides its "
                 "arguments has changed since (pass it as an argument)"
             )
         return outs

@@ -1,11 +1,5 @@
-"""What the steps of a chain give: compared with what they gave before, stacked row by row, and looked at for memory that leaves share.
-
-`Snapshot`: a step that is evaluated again must give the state that it gave before, or the gradient is wrong. Whatever the cause (a
-generator, a counter, data that changed between the sweeps, an array that two places share), it shows in the result. So causes are not
-guessed at: when step k is recorded in the reverse sweep, what it gives is compared with x_{k+1}, which was the working state a moment ago.
-
-`Aliases`: leaves of a state that share memory change together in a plain loop, the saved states of a sweep are copies and do not. So a step
-that writes into such a leaf raises. That shows in the first sweep, which makes every step.
+"""What steps give: compared with what they give when they are evaluated again, whatever the cause of a difference; stacked row by row; and
+looked at for leaves that share memory, which change together in a plain loop and not in the copies that a sweep saves.
 """
 
 from __future__ import annotations
@@ -60,11 +54,10 @@ class Snapshot:
         i = None if path is None else self.differing(index, leaves)
         if i is not None:
             raise RuntimeError(
-                f"chain: step {index - 1}, evaluated again from the same state, returned another x_{index} (in {path(i)}), so "  # type: ignore[misc]
-                f"the gradient would be wrong. Usual causes: the step draws random numbers, counts its calls or reads a clock (make "
-                f"what it needs from k); something that it reads besides its arguments has changed since the first sweep, such as a "
-                f"global, an attribute or an array that it closes over (pass it as a parameter); it writes into an array that it "
-                f"also keeps elsewhere. check=True names the first step that differs"
+                f"chain: step {index - 1} is not reproducible: running it again from the same state gave another x_{index} (in {path(i)}), "  # type: ignore[misc]
+                f"so the gradient would be wrong. Likely causes: random numbers, counters or clocks (make what the step needs from k); a "
+                f"global, an attribute or an array that it closes over has changed since the first sweep (pass it as a parameter); it "
+                f"writes into an array that it also keeps elsewhere. check=True names the first step that differs"
             )
 
     def differing(self, index: int, leaves: Sequence[Any]) -> int | None:

@@ -169,14 +169,13 @@ class StepSpec:
             kind = type(leaf).__name__
             return TypeError(
                 f"chain: step {k} returned a new {kind} at {self.path(i)}. A {kind} is not known as a container, so the numbers in it have "
-                f"no derivative, and a step must hand on this very object. Make the state a tuple, list, dict or named tuple "
-                f"of numbers and arrays, or register {kind} (a dataclass with dualad.register_dataclass)"
+                f"no derivative, and it must be returned unchanged. Make the state a tuple, list, dict or named tuple of numbers and "
+                f"arrays, or register {kind} (a dataclass with dualad.register_dataclass)"
             )
         if self.kinds[i][0] is None:
             return TypeError(
-                f"chain: step {k} returned {got} at {self.path(i)}, which was {given}: what is no number or array has no derivative, so "
-                f"a step must hand on this very object. Make a state of numbers and arrays (tuple, list, dict, named tuple; register "
-                f"a dataclass with dualad.register_dataclass)"
+                f"chain: step {k} returned {got} at {self.path(i)}, which was {given}. Non-numeric leaves must be returned unchanged: make "
+                f"a state of numbers and arrays (tuple, list, dict, named tuple; register a dataclass with dualad.register_dataclass)"
             )
         (shape, dtype), rounded = self.kinds[i], ""
         if kind_of(leaf)[0] == shape != () and dtype.kind in "fc":

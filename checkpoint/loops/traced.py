@@ -1,11 +1,7 @@
-"""A chain in code that is traced by `dualad.jit`: one operation of the program, a loop, whatever its length.
+"""A chain in code that `dualad.jit` traces: one operation, a loop whatever its length, whose derivatives are loops, too.
 
-Its derivatives are loops too. What they need of each step is kept where it fits into a budget; else the loop is one of loops, and the
-steps between two turns of the outer one are made again.
-
-A step that branches on values is traced along all paths that it takes for the examples. The loop carries whether a turn has left these, and
-the code around it asks for that: so it is traced again where a turn has. A loop that a predicate ends carries whether it has ended, makes
-some more turns than the examples need, which change nothing, and the code around it asks whether they were enough.
+A step that branches is traced along all paths that it takes for the examples. The loop carries whether a turn has left these, or a
+predicate has not ended it: where that is so, the code around it is traced again.
 """
 
 from __future__ import annotations

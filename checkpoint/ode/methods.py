@@ -29,14 +29,11 @@ class Method:
     """One step from `y`, and what interpolates in it; `fun` is called as ``fun(t, y, *args)``."""
 
     C: Any  # the times of the stages, as fractions of a step
-
-    def step(self, fun: Callable, t: Any, h: Any, y: Any, args: tuple, f: Any = None) -> tuple[Any, list]:
-        """Return the state at t + h, and the stages before it; `f` is the derivative at t, where it is known."""
-        raise NotImplementedError
-
-    def coefficients(self, fun: Callable, t: Any, h: Any, y: Any, args: tuple, new: Any, stages: list, slope: Any = None) -> Any:
-        """Return the interpolant of the step that gave `new` by `stages`, a row a component; `slope`: the derivative there, if known."""
-        raise NotImplementedError
+    #: ``(fun, t, h, y, args, f=None)``: returns the state at t + h, and the stages before it; `f` is the derivative at t, where it is known
+    step: Callable[..., tuple[Any, list]]
+    #: ``(fun, t, h, y, args, new, stages, slope=None)``: returns the interpolant of the step that gave `new` by `stages`, a row for each
+    #: component; `slope` is the derivative at its end, where it is known
+    coefficients: Callable[..., Any]
 
     def interpolated(self, y: Any, coefficients: Any, x: Any) -> Any:
         """Return the states at the fractions `x` of a step, along a trailing axis where `x` has one: a polynomial without constant."""

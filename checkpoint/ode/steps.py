@@ -185,7 +185,8 @@ def all_at_once(
     except NotCompiled:
         return None
     finally:
-        search.end()
+        if search.solver is not None:  # which refers to itself and to arrays
+            vars(search.solver).clear()
     if search.trials is None:  # there is nothing to integrate
         return Accepted(result, np.array(span, float), [])
     times, states = search.trials.times, search.trials.states
@@ -196,18 +197,15 @@ def all_at_once(
     return Accepted(result, times, [])
 
 
+@dataclass(eq=False)
 class Search:
     """One search for steps: its solver, and what it has found."""
 
+    trial: Callable[[tuple], Callable]
+    args: tuple
+    between: Callable[[np.ndarray, np.ndarray], np.ndarray]
     solver: Any = None
     trials: Trials | None = None
-
-    def __init__(self, trial: Callable[[tuple], Callable], args: tuple, between: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> None:
-        self.trial, self.args, self.between = trial, args, between
-
-    def run(self) -> Trials:
-        self.trials = tried(self.trial(self.solver.y.shape), self.solver, self.args)
-        return self.trials
 
     def asked(self, times: np.ndarray) -> np.ndarray:
         """Return the plain states at some times, none of them after the last step."""
@@ -216,11 +214,6 @@ class Search:
         steps = np.unique(Accepted(None, found, []).step_of(times))
         solver.nfev += len(steps) * len(getattr(solver, "C_EXTRA", ()))
         return solver.y[:, None] if times[0] == solver.t else self.between(found, times)
-
-    def end(self) -> None:
-        """Forget the solver, which refers to itself and to arrays."""
-        if self.solver is not None:
-            vars(self.solver).clear()
 
 
 @cache
@@ -236,9 +229,10 @@ def at_once(solver: Any) -> Any:
             self.search, search.solver = search, self
 
         def _step_impl(self) -> tuple[bool, str | None]:
-            if self.search.trials is not None:  # the last of them did not reach the end
+            search = self.search
+            if search.trials is not None:  # the last of them did not reach the end
                 return False, self.TOO_SMALL_STEP
-            trials = self.search.run()
+            search.trials = trials = tried(search.trial(self.y.shape), self, search.args)
             self.nfev += trials.number * self.n_stages
             self.t, self.y = trials.times[-1], trials.last
             return len(trials.times) > 1, self.TOO_SMALL_STEP

@@ -16,7 +16,7 @@ from dualad.rules.partials import evaluated
 from dualad.rules.precision import in_loop
 
 from .entries import Evaluation, Node, Number, Pointwise
-from .tape import NEVER_WRITTEN, Tape, Var, found, make_var, parts_of, pull_broadcast, pull_part, pull_row, taken
+from .tape import NEVER_WRITTEN, Tape, Var, append_entry, make_var, parts_of, place_of_entry, pull_broadcast, pull_part, pull_row
 
 NO_KEYWORDS: dict[str, Any] = {}
 NUMBERS: set[type] = {float, int, float64}
@@ -109,7 +109,7 @@ def stacked(parts: Any, tape: Tape) -> Any:
         return None
     like = Abstract(v)
     entry = [(node, pull_part, (i, like)) for i, node in active]
-    return make_var(v, taken(tape.entries, entry) if entry else None, tape)
+    return make_var(v, append_entry(tape.entries, entry) if entry else None, tape)
 
 
 def entry_of(row: Any, v: Any, values: Any, kwargs: dict[str, Any], active: Sequence[int], args: Any, tape: Tape) -> Node | None:
@@ -146,4 +146,4 @@ def entry_of(row: Any, v: Any, values: Any, kwargs: dict[str, Any], active: Sequ
     entries = tape.entries
     k = len(entries)
     entries.append(entry)
-    return k if entries[k] is entry else found(entries, entry)
+    return k if entries[k] is entry else place_of_entry(entries, entry)

@@ -27,13 +27,13 @@ from dualad.rules.partials import FIRST, MINUS_ONE, ONE, SECOND, evaluated
 
 from .entries import Binary, Index, Linear, Number, Pointwise, Unary
 from .fast import NO_KEYWORDS, NUMBERS, direct, stacked
-from .tape import NEVER_WRITTEN, Tape, Var, found, make_var, pull_broadcast, pull_row, taken
+from .tape import NEVER_WRITTEN, Tape, Var, append_entry, make_var, place_of_entry, pull_broadcast, pull_row
 
 __all__: list[str] = []
 
 APPEND = "entries = level.entries; k = len(entries); entries.append(entry); "
 RESULT = "; r = new(Interpreter); r.primal = v; r.node = {node}; r.level = level; r.alias = None; return r"
-PLACE = "k if entries[k] is entry else found(entries, entry)"
+PLACE = "k if entries[k] is entry else place_of_entry(entries, entry)"
 NUMBER = "entry = {entry}; " + APPEND + RESULT.format(node=PLACE).removeprefix("; ")
 ENTRY = "entry = new({kind}); {fields}; " + APPEND + f"entry.place = k = {PLACE}; entries[k] = None" + RESULT.format(node="entry")
 MARKED = {ONE: "1.0", MINUS_ONE: "-1.0", FIRST: "a", SECOND: "b"}
@@ -208,12 +208,12 @@ def linear(kind: type[Linear] | None, row: Any, args: Any, kwargs: dict[str, Any
     if kind is None:
         entry = [(node if type(node) is int else tape.keep(node), pull_row, (row, 0, None, args, kwargs))]
         entries.append(entry)
-        r.node = k if entries[k] is entry else found(entries, entry)
+        r.node = k if entries[k] is entry else place_of_entry(entries, entry)
     else:
         r.node = entry = new(kind)
         entry.row, entry.parent, entry.args, entry.kwargs = row, node, args, kwargs
         entries.append(entry)
-        entry.place = k = k if entries[k] is entry else found(entries, entry)
+        entry.place = k = k if entries[k] is entry else place_of_entry(entries, entry)
         entries[k] = None
     r.primal = v.item() if type(v) is float64 else v
     r.level = tape
@@ -282,7 +282,7 @@ def array_ufunc(self: Var, ufunc: np.ufunc, method: str, *args: Any, **kwargs: A
                         i = i if type(i) is int else tape.keep(i)
                         entry, k = [(i, row.pullbacks[0], (v, a))], len(entries)
                         entries.append(entry)
-                        r.node = k if entries[k] is entry else found(entries, entry)
+                        r.node = k if entries[k] is entry else place_of_entry(entries, entry)
                     else:
                         if row.brief is not None and row.enough(v):
                             row = row.brief
@@ -290,7 +290,7 @@ def array_ufunc(self: Var, ufunc: np.ufunc, method: str, *args: Any, **kwargs: A
                         entry.row, entry.i, entry.parent = row, 0, i
                         residual = (tape.own(self) if tape.borrowed else a) if row.uses[0] else None
                         entry.args, entry.ans = (residual,), v if row.uses_ans else None
-                        entry.place = taken(entries, entry)
+                        entry.place = append_entry(entries, entry)
                         entries[entry.place] = None
                     r.primal = v
                     r.level = tape
@@ -301,7 +301,7 @@ def array_ufunc(self: Var, ufunc: np.ufunc, method: str, *args: Any, **kwargs: A
                 with np.errstate(all="ignore"):
                     p = float(evaluated(row.partials[0], v, (a,)))
                 if p - p == 0.0:
-                    return make_var(v, taken(tape.entries, (i, p)), tape)
+                    return make_var(v, append_entry(tape.entries, (i, p)), tape)
         if isinstance(row, Differentiable):
             if (r := direct(row, ufunc, args, kwargs, tape)) is not None:
                 return r
@@ -342,7 +342,7 @@ def dualad_apply(cls: type[Var], fn: Callable[..., Any], args: Any, kwargs: dict
     return apply(fn, args, kwargs)
 
 
-USED = Unary, Binary, Pointwise, Number, found, finite, abstract, pull_broadcast
+USED = Unary, Binary, Pointwise, Number, place_of_entry, finite, abstract, pull_broadcast
 define_operators(
     Var, texts, general_operator, NO_KEYWORDS=NO_KEYWORDS, multiply=np.multiply, divide=np.divide, **{part.__name__: part for part in USED}
 )

@@ -112,7 +112,7 @@ class Tape(Level):
 
     def record(self, entry: E) -> E:
         """Give an entry its place and return it, as the node of what it made."""
-        entry.place = taken(self.entries, entry)
+        entry.place = append_entry(self.entries, entry)
         self.entries[entry.place] = None
         return entry
 
@@ -306,14 +306,14 @@ def push_small(entry: Any, pushed: list[Any]) -> Any:
     return total
 
 
-def taken(entries: list[Any], entry: Any) -> int:
+def append_entry(entries: list[Any], entry: Any) -> int:
     """Append an entry and return its place, also where another thread appends at the same time."""
     place = len(entries)
     entries.append(entry)
-    return place if entries[place] is entry else found(entries, entry)
+    return place if entries[place] is entry else place_of_entry(entries, entry)
 
 
-def found(entries: list[Any], entry: Any) -> int:
+def place_of_entry(entries: list[Any], entry: Any) -> int:
     """Return the place of an entry that was just appended."""
     return next(k for k in range(len(entries) - 1, -1, -1) if entries[k] is entry)
 

@@ -185,7 +185,7 @@ def test_a_changed_step_is_noticed_and_nothing_is_lost_by_that(folder, name, at)
 def test_a_step_that_changed_in_the_middle_is_noticed_in_the_reverse_sweep(folder, schedule):
     """Where the states of the two processes meet, a step that is recorded does not give the state that was saved."""
     interrupt(late(1.1), folder, N - 3, schedule=schedule)
-    with pytest.raises(RuntimeError, match="evaluated again from the same state, returned another") as caught:
+    with pytest.raises(RuntimeError, match="running it again from the same state gave another") as caught:
         gradient(late(1.2), folder, schedule=schedule)
     assert "if the call is not the same, remove the folder to begin anew" in caught.value.__notes__[0]
 

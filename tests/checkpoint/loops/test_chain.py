@@ -111,5 +111,5 @@ def test_linearize_notices_that_a_chain_has_changed():
     held = [2.0]
     _, push = linearize(lambda x: chain(lambda k, x: x * held[0], x, steps=3), 1.0)
     held[0] = 3.0
-    with pytest.raises(RuntimeError, match="returned another x_3"):
+    with pytest.raises(RuntimeError, match="gave another x_3"):
         push(1.0)

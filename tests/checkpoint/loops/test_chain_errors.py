@@ -33,7 +33,7 @@ def returning(wrong, at=0):
 
 
 ROW, BELOW = np.ones(3), lambda k, x: x < 0.1
-NO_CHANGE, OUTS, LENGTH = "hand on this very object", "numbers or arrays of numbers", "steps must be a"
+NO_CHANGE, OUTS, LENGTH = "must be returned unchanged", "numbers or arrays of numbers", "steps must be a"
 ERRORS = {
     # what is given
     "no function": (lambda x: chain(3, x, steps=2), TypeError, "not a function"),
@@ -56,7 +56,7 @@ ERRORS = {
     "without k, compiled": (lambda x: chain(jit(decay), x, 0.5, steps=3), TypeError, r"called as step\(k, state, params\[0\]\)"),
     "without a row": (lambda x: chain([halve] * 3, x, inputs=ROW), TypeError, r"called as step\(k, state, row\), but halve\(k, x\)"),
     "an error of its own": (lambda x: chain(lambda k, x: decay(x), x, steps=3), TypeError, "missing 1 .* argument: 'rate'"),
-    "block": (bad(steps=3, block=2), TypeError, r"block= is of a compiled step: give chain\(dualad.jit\(step\)"),
+    "block": (bad(steps=3, block=2), TypeError, r"block= requires a step compiled with dualad.jit: chain\(dualad.jit\(step\)"),
     # what is returned
     "structure": (lambda x: chain(lambda k, x: (x, x), x, steps=3), TypeError, "structure"),
     "structure, compiled": (lambda x: chain(jit(lambda k, x: (x, x)), x, steps=3)[0], TypeError, "structure"),

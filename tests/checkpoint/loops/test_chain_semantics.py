@@ -190,7 +190,7 @@ class Slotted:
 def test_objects_that_hold_what_needs_a_derivative_are_refused(kind):
     step = lambda k, s, F: kind(s.u * F)
     for state in (0.5, np.ones(2)):
-        with pytest.raises(TypeError, match=r"hand on this very object|is of type (State|Slotted), which is not known as a container"):
+        with pytest.raises(TypeError, match=r"must be returned unchanged|is of type (State|Slotted), which is not known as a container"):
             grad(lambda F: np.sum(chain(step, kind(state), F, steps=3).u))(0.5)
     with pytest.raises(TypeError, match=r"params\[0\] is of type (State|Slotted), .*derivatives of what it holds \(u\)"):
         grad(lambda F: chain(lambda k, x, p: x * p.u, 1.0, kind(F), steps=3))(0.5)
@@ -255,7 +255,7 @@ def test_settings_in_the_state_are_handed_on_unchanged():
     config = Config(0.1)
     step = lambda k, s: (s[0] * (1 + s[1].dt), s[1], None, "text")
     assert grad(lambda x: chain(step, (x, config, None, "text"), steps=3)[0])(1.0) == pytest.approx(1.1**3)
-    with pytest.raises(TypeError, match=r"step 0 returned .* hand on this very object"):
+    with pytest.raises(TypeError, match=r"step 0 returned .* must be returned unchanged"):
         chain(lambda k, s: (s[0], replace(s[1], dt=0.2)), (1.0, config), steps=3)
 
 
@@ -353,7 +353,7 @@ def test_what_changes_between_the_sweeps_is_found_by_the_results(name, schedule)
     try:
         _, pullback = vjp(lambda x: chain(lambda k, x: read(model, x) + 1.0, x, steps=20, schedule=schedule), 0.7)
         change(model)
-        with pytest.raises(RuntimeError, match=r"step \d+, evaluated again from the same state, returned another x_\d+ \(in state\)"):
+        with pytest.raises(RuntimeError, match=r"step \d+ is not reproducible: running it again .* gave another x_\d+ \(in state\)"):
             pullback(1.0)
     finally:
         Model.rate_of_class = 1.1
@@ -365,7 +365,7 @@ def test_a_permuted_large_mask_is_found():
     mask = np.random.default_rng(0).uniform(0.5, 1.0, (300, 300))
     _, pullback = vjp(lambda x: np.sum(chain(lambda k, x: x * mask, x, steps=6)), np.ones((300, 300)))
     mask[:] = mask[::-1].copy()
-    with pytest.raises(RuntimeError, match="step 5, evaluated again"):
+    with pytest.raises(RuntimeError, match="step 5 is not reproducible"):
         pullback(1.0)
 
 
@@ -374,7 +374,7 @@ def test_a_permuted_large_mask_is_found():
 def test_steps_with_a_memory_of_their_own_raise(schedule, exact):
     rng, counter = np.random.default_rng(0), iter(range(10**9))
     for noise in (lambda: rng.random(), lambda: 0.1 * next(counter)):
-        with pytest.raises(RuntimeError, match=r"step 0|is not reproducible|evaluated again"):
+        with pytest.raises(RuntimeError, match=r"is not reproducible"):
             grad(lambda x: np.sum(chain(lambda k, x: x * (1.0 + noise()), x, steps=9, schedule=schedule, check=exact)))(np.ones(3))
 
 
@@ -382,7 +382,7 @@ def test_differences_of_rounding_do_not_count_unless_asked():
     wobble = iter([0.0, 0.0, 0.0, 1e-13] * 100)
     step = lambda k, x: x * 0.9 + next(wobble)
     grad(lambda x: chain(step, x, steps=9, schedule=StoreAll()))(1.0)
-    with pytest.raises(RuntimeError, match=r"evaluated again|not deterministic"):
+    with pytest.raises(RuntimeError, match="is not reproducible"):
         grad(lambda x: chain(step, x, steps=9, schedule=StoreAll(), check=True))(1.0)
 
 
