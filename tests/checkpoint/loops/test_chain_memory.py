@@ -11,7 +11,7 @@ from checkpoint import CTZ, Disk, Memory, Mixed, Revolve, Stats, chain, grad
 from dualad import jit
 from dualad.jit.compiled import BACKENDS
 
-STEPS, X = 2000, np.linspace(0.1, 0.9, 30_000)
+STEPS, X = 1030, np.linspace(0.1, 0.9, 30_000)
 
 
 def step(k, x):

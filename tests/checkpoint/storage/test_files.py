@@ -127,7 +127,7 @@ def test_what_is_no_file_is_named_and_not_waited_for(tmp_path, kind):
             verb(tmp_path / "there")
 
 
-@pytest.mark.parametrize("left", range(len("checkpoint 123")))
+@pytest.mark.parametrize("left", [0, 1, 10, 11, 13])
 def test_a_lock_that_was_written_in_part_is_a_lock(tmp_path, left):
     """As a write that was cut short, or a process that was ended between two of them, leaves it."""
     path = tmp_path / "lock"

@@ -224,7 +224,7 @@ def test_bits_are_numpys(calls, name):
     check(calls, name, interpreted)
 
 
-@pytest.mark.long
+@pytest.mark.campaign
 @pytest.mark.parametrize(("calls", "name"), NAMES)
 def test_compiled_values_are_numpys_to_rounding(calls, name):
     if name in SHAPED_BY_VALUES:
