@@ -5,6 +5,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
+from comparing import same
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -28,11 +29,6 @@ def rows_in(path):
         return log.read()
 
 
-def same(a, b):
-    bits = lambda x: x.tobytes() if hasattr(x, "tobytes") else repr(x)  # of a large int, np.asarray(x) has only the address
-    return [(type(x), bits(x)) for x in a] == [(type(x), bits(x)) for x in b]
-
-
 @pytest.mark.slow
 @example(rows=[(0, [2**64, -0.0, "\0"])], cut=0, twice=False)
 @given(rows=st.lists(st.tuples(st.integers(0, 5), LEAVES), max_size=6), cut=st.integers(0, 60), twice=st.booleans())
@@ -50,7 +46,7 @@ def test_whole_rows_are_read_back(tmp_path_factory, rows, cut, twice):
     expected = dict(rows[:whole])
     for _ in range(1 + twice):
         found = rows_in(path)
-        assert found.keys() == expected.keys() and all(same(found[k], expected[k]) for k in expected)
+        same(found, expected)
     if rows:
         assert path.stat().st_size == sizes[whole], "the part of a row is cut off"
 

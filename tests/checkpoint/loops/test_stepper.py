@@ -8,6 +8,7 @@ import numpy as np
 import optree
 import pytest
 from calls import bits
+from compiled_chains import total
 
 pytest.importorskip("llvmlite")
 
@@ -38,10 +39,6 @@ def along(k, x):
 
 def spiral(k, z, p):
     return z * p + 0.1, [z * 1j, np.abs(z)]
-
-
-def total(tree):
-    return sum(np.sum(np.sin(leaf)) for leaf in optree.tree_leaves(tree))
 
 
 def ended(k, x):

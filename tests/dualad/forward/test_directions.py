@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from comparing import leaves
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,10 +56,6 @@ def sliced(x):
     z *= z
     y.reshape(-1)[3:7] = x[0, 0]
     return y
-
-
-def leaves(tree):
-    return [leaf for part in tree for leaf in leaves(part)] if isinstance(tree, tuple | list) else [tree]
 
 
 @pytest.mark.parametrize("name", TRAPS)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import optree
+from comparing import leaves
 
 from checkpoint import jacobian as reverse_jacobian
 from checkpoint import vjp
@@ -15,16 +16,12 @@ def check(f, *args):
     check_derivatives(f, *args, vjp=vjp)
     if any(isinstance(x, np.ndarray) for x in args):
         argnums = tuple(range(len(args)))
-        expected = flat(jacobian(f, argnums, chunk=1)(*args))
+        expected = leaves(jacobian(f, argnums, chunk=1)(*args))
         for chunk in {n for x in args for n in np.shape(x)} - {0, 1}:
-            for a, b in zip(flat(jacobian(f, argnums, chunk=chunk)(*args)), expected, strict=True):
+            for a, b in zip(leaves(jacobian(f, argnums, chunk=chunk)(*args)), expected, strict=True):
                 np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-14)
-        for a, b in zip(flat(reverse_jacobian(f, argnums)(*args)), expected, strict=True):
+        for a, b in zip(leaves(reverse_jacobian(f, argnums)(*args)), expected, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
-
-
-def flat(tree):
-    return [leaf for part in tree for leaf in flat(part)] if isinstance(tree, tuple | list) else [tree]
 
 
 def is_lazy_and_right(case, reverse=False):
