@@ -67,7 +67,9 @@ def compiled(loop, examples, backend):
     return Compiled(program, backend)
 
 
-@pytest.fixture(params=[(name, backend, backwards) for name in BODIES for backend in BACKENDS for backwards in (False, True)], ids=str)
+@pytest.fixture(
+    scope="module", params=[(name, backend, backwards) for name in BODIES for backend in BACKENDS for backwards in (False, True)], ids=str
+)
 def pair(request):
     name, backend, backwards = request.param
     body, examples = BODIES[name]

