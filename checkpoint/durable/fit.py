@@ -8,7 +8,6 @@ from functools import wraps
 from pathlib import Path
 from time import monotonic, perf_counter
 from typing import Any, ParamSpec, TypeVar
-from weakref import WeakSet
 
 import numpy as np
 import optree
@@ -289,26 +288,20 @@ class Evaluation:
         self.step: list[str] | None = None
         self.folder = folder
         self.path: Path | None = None
-        self.sessions: WeakSet[EvaluationSession] = WeakSet()  # that have a folder
+        self.busy: set[Path] = set()  # folders of chains that run
         self.lock = None
 
-    def path_for(self, session: "EvaluationSession", chain: str) -> Path:
-        """The folder of a chain: another one for each of several equal ones that are under way at once."""
+    def path_for(self, chain: str, refused: set[Path]) -> Path:
+        """Return the folder of a chain: another one for each of several equal chains that run at once."""
         with lock_of(self):
             if self.path is None:
                 self.path = self.folder.evaluation(self.key)
             path, number = self.path / chain, 1
-            busy = {other.path for other in self.sessions} | session.refused
-            while path in busy:
+            while path in self.busy or path in refused:
                 number += 1
                 path = self.path / f"{chain}-{number}"
-            self.sessions.add(session)
+            self.busy.add(path)
             return path
-
-    def ended(self, session: "EvaluationSession") -> None:
-        """Let the folder of a chain be another one's."""
-        with lock_of(self):
-            self.sessions.discard(session)
 
     def note(self, chain: str, first: str) -> None:
         if self.step is None and first:
@@ -316,7 +309,7 @@ class Evaluation:
 
 
 class EvaluationJournal(DurableJournal):
-    """Has the evaluation know the first step of the chain, or end with it."""
+    """A journal that notes the first step of the chain in its evaluation, or ends a probe with it."""
 
     session: "EvaluationSession"
 
@@ -357,21 +350,21 @@ class EvaluationSession(DurableSession):
         self.evaluation, self.refused = evaluation, set[Path]()
 
     def begin(self, call: Mapping[str, Any]) -> list[Any]:
-        """As `DurableStates.begin`, in a folder of its own."""
-        self.path = self.evaluation.path_for(self, chain_name(call))
+        """Begin in a folder of its own; see `DurableStates.begin`."""
+        self.path = self.evaluation.path_for(chain_name(call), self.refused)
         return super().begin(call)
 
     def next(self) -> None:
-        """Leave the folder to the chain that it is of."""
+        """Leave the folder, which belongs to another chain, and try the next one."""
         self.refused.add(self.path)
         self.clear()
 
     def clear(self) -> None:
         super().clear()
-        self.evaluation.ended(self)
+        self.evaluation.busy.discard(self.path)
 
     def finish(self) -> None:
-        """Leave what is needed to answer the same call again, if it took long enough to have been written."""
+        """Keep the last point, from which the same call is answered again, if any point was written."""
         if self._committed is None:
             super().finish()
         else:
@@ -384,12 +377,12 @@ class EvaluationSession(DurableSession):
 
 
 def chain_name(call: Mapping[str, Any]) -> str:
-    """What a chain is called with, as a name."""
+    """Return the name of a chain's folder: a digest of its arguments."""
     return digest(sorted((name, str(value)) for name, value in call.items()), "Fit: a chain")
 
 
 def outline_of(value: Any, leaves: list[Any]) -> Any:
-    """The containers of a result, in values that go into JSON; its leaves are appended."""
+    """Return the containers of a result as JSON can hold them, and append its leaves."""
     if isinstance(value, tuple | list) and type(value) in (tuple, list):
         return [type(value).__name__, *[outline_of(part, leaves) for part in value]]
     if type(value) is dict and all(type(key) is str for key in value):

@@ -50,7 +50,7 @@ class FitFolder:
         self.memory: dict[str, list[Any]] = {}  # results that could not be written
         self.files: list[ResultFile] = []
         self.writer: ResultFile | None = None
-        self.left: dict[str, Path] = {}  # evaluations that were interrupted, or are under way, oldest first
+        self.interrupted: dict[str, Path] = {}  # evaluations that were interrupted, or are under way, oldest first
         self.number = 0
         self.content: dict[str, Any] = {}
         self.synced = -inf
@@ -108,7 +108,7 @@ class FitFolder:
     # --- results ------------------------------------------------------------------------------------------------------
 
     def answer(self, key: str) -> list[Any] | None:
-        """The leaves of a result, None where there is none that can be read back."""
+        """Return the leaves of a result; None if none can be read back."""
         found = self.memory.get(key)
         if found is not None:
             return copy_state(found)  # type: ignore[no-any-return]
@@ -141,37 +141,37 @@ class FitFolder:
             return key not in self.memory
 
     def evaluating(self, key: str) -> AbstractContextManager[Any]:
-        """The lock for evaluations at one point: the other threads wait for it, and find the result."""
+        """Return the lock of evaluations with one key: the other threads wait for it, and find the result."""
         with lock_of(self):
             return self.under_way.setdefault(key, RLock())
 
     # --- evaluations that were interrupted ----------------------------------------------------------------------------
 
     def evaluation(self, key: str) -> Path:
-        """The folder of an evaluation that begins, or goes on; it is the youngest from now on."""
+        """Return the folder of an evaluation that begins or goes on, from now on the newest."""
         with lock_of(self):
             self.number += 1
-            known = self.left.pop(key, None)
+            known = self.interrupted.pop(key, None)
             fork = "" if self.process == os.getpid() else f"-{os.getpid()}"  # the process before may be at work in the known one
             path = self.path / f"{self.number:012d}-{key}{fork}.evaluation"
             if known is not None and not fork:
                 with suppress(FileNotFoundError):
                     os.rename(known, path)
-            self.left[key] = path
+            self.interrupted[key] = path
             return path
 
     def remove_evaluation(self, key: str) -> None:
         with lock_of(self):
-            path = self.left.pop(key, None)
+            path = self.interrupted.pop(key, None)
         if path is not None:
             remove_tree(path)
 
     def prune(self, keep: int, under_way: Container[str]) -> None:
         """Remove the oldest of the evaluations that were interrupted."""
-        if len(self.left) > keep and self.process == os.getpid():
+        if len(self.interrupted) > keep and self.process == os.getpid():
             with lock_of(self):
-                left = [key for key in self.left if key not in under_way]
-                doomed = [self.left.pop(key) for key in left[: max(len(left) - keep, 0)]]
+                candidates = [key for key in self.interrupted if key not in under_way]
+                doomed = [self.interrupted.pop(key) for key in candidates[: max(len(candidates) - keep, 0)]]
             for path in doomed:
                 remove_tree(path)
 
@@ -195,7 +195,7 @@ class FitFolder:
             raise
 
     def survey(self) -> set[str]:
-        """The names of the files; an error if there are others, or if one is no ordinary file."""
+        """Return the names of the files; FileExistsError if there are others, or if one is no ordinary file."""
         ours, others = survey(self.path, FILES, INTERRUPTED, "Fit", "a fit")
         if others := [name for name in others if name != TEMPORARY]:
             raise FileExistsError(
@@ -237,8 +237,8 @@ class FitFolder:
                     remove_tree(self.path / name)
                     continue
                 self.number = max(self.number, int(match[1]))
-                before = self.left.pop(match[2], None)
-                self.left[match[2]] = self.path / name
+                before = self.interrupted.pop(match[2], None)
+                self.interrupted[match[2]] = self.path / name
                 if before is not None:
                     remove_tree(before)
 
@@ -266,7 +266,7 @@ def give_free() -> None:
 
 
 def forked() -> None:
-    """Have all folders go on in a fork: without the locks of other threads, and into files of its own."""
+    """In a forked child, give each folder fresh locks and result files of its own."""
     for folder in OPEN.values():
         folder.under_way, folder.writer = WeakValueDictionary(), None
 
@@ -285,7 +285,7 @@ def changed_parts(before: Mapping[str, str], now: Mapping[str, str], own: set[st
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder: at once by its name, so that no process finds a part of it."""
+    """Remove a folder, which is renamed first, so that no process finds a part of it."""
     doomed = path.with_suffix(".removed")
     with suppress(OSError):
         os.rename(path, doomed)

@@ -13,7 +13,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import partial
 from operator import attrgetter
 from types import (
     BuiltinFunctionType,
@@ -27,6 +27,7 @@ from types import (
     SimpleNamespace,
 )
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -42,6 +43,7 @@ CONTAINERS = (tuple, list, dict, set, frozenset)
 CODE, DEFAULTS, VERB = "its code", "its defaults", "the verb"
 DYNAMIC = frozenset({"__dict__", "__slots__", "vars", "asdict", "astuple", "fields", "attrgetter", "getattr", "getmembers"})
 OWN_PACKAGES = ("dualad", "checkpoint")
+CODE_DIGESTS: WeakKeyDictionary[CodeType, bytes] = WeakKeyDictionary()  # else each call of a fit walks through all code again
 MOST_VALUES = 100_000  # that are looked at: a function may hold a world of objects
 
 
@@ -87,7 +89,7 @@ class Reads:
         self.classes: set[type] = set()  # of instances
 
     def root(self, function: Callable[..., Any]) -> None:
-        """Look at the function itself."""
+        """Add the function itself and its wrappers, and all that they read."""
         wrappers, seen = [], set[int]()
         while hasattr(function, "__wrapped__") and id(function) not in seen:
             seen.add(id(function))
@@ -100,7 +102,7 @@ class Reads:
         self.finish()
 
     def finish(self) -> None:
-        """Look at all that has been found."""
+        """Look into all values that are queued."""
         while self.left:
             self.look_into(*self.left.popleft())
 
@@ -112,7 +114,7 @@ class Reads:
         self.parts[name] = hash_pieces([self.parts[name].encode(), found.encode()]) if name in self.parts else found
 
     def mention(self, names: Iterable[str]) -> None:
-        """Look at the attributes of these names, of all objects, now and later."""
+        """Queue the attributes of these names, of all objects that are known now or found later."""
         for name in names:
             if name not in self.names:
                 self.names.add(name)
@@ -124,12 +126,12 @@ class Reads:
                     self.waiting.clear()
 
     def attributes(self, name: str, members: dict[Any, Any], always: bool = False) -> None:
-        """Have those attributes looked at that some code mentions, or all, where code may ask for any."""
+        """Queue the attributes that some code mentions; all of them where code computes the names."""
         for key, value in list(members.items()):
             self.attribute(key, value, f"{name}.{key}" if name else str(key), always or self.all, self.waiting)
 
     def attribute(self, key: Any, value: Any, part: str, now: bool, waiting: dict[str, list[tuple[str, Any]]]) -> None:
-        """Have an attribute looked at, now or when some code mentions it."""
+        """Queue an attribute, now or when some code mentions it."""
         if now or key in self.names:
             self.look(part, value)
         elif type(key) is str:
@@ -185,7 +187,7 @@ class Reads:
     # --- functions, classes, modules ----------------------------------------------------------------------------------
 
     def function(self, name: str, function: FunctionType) -> None:
-        """A function: its code, defaults, and what it closes over; of an installed one, its name and what it closes over."""
+        """Add the code and defaults of a function and what it closes over; of an installed one, its name in place of its code."""
         code = function.__code__
         foreign = owner(code.co_filename) != ""
         root = not name and not foreign
@@ -210,7 +212,7 @@ class Reads:
             self.look(f"{dot}{key}", item)
 
     def globals(self, function: FunctionType, names: Iterable[str]) -> None:
-        """The global values that code names, and the modules that it imports."""
+        """Queue the global values that code names, and the modules that it imports."""
         space = function.__globals__
         prefix = "" if space is self.space or self.space is None else f"{function.__module__}."
         for key in names:
@@ -220,7 +222,7 @@ class Reads:
                 self.look(key, module)
 
     def class_parts(self, name: str, value: type, of_instance: bool = False) -> None:
-        """A class: of the user's, what its methods and attributes are; of an instance without what was called when that was made."""
+        """Add a class; of the user's, its methods and attributes, those of an instance without `__init__` and its like."""
         called = f"{value.__module__}.{value.__qualname__}"
         self.add(name, [called.encode()])
         if installed(value) or value.__module__.partition(".")[0] in OWN_PACKAGES:
@@ -249,7 +251,7 @@ class Reads:
             self.class_parts(name, kind, of_instance=True)
 
     def module(self, name: str, module: ModuleType) -> None:
-        """A module: of the user's, what some code names in it."""
+        """Add a module; of the user's, what some code names in it."""
         self.add(name, [module.__name__.encode()])
         if not installed(module) and module.__name__.partition(".")[0] not in OWN_PACKAGES:
             for key, value in list(vars(module).items()):
@@ -301,7 +303,7 @@ class Reads:
                     self.look(name, part)
 
     def digest_of(self, value: Any, shared: bool = True) -> str | None:
-        """A digest of all that a value consists of; None where something in it cannot be looked into."""
+        """Return a digest of all that a value consists of; None if something in it cannot be looked into."""
         inner = Reads()
         inner.all = inner.is_part = True
         inner.space, before = self.space, len(self.seen)
@@ -322,11 +324,11 @@ class Reads:
 
 
 class Unseen(Exception):
-    """Something cannot be looked into."""
+    """A value cannot be looked into."""
 
 
 def atom_pieces(value: Any) -> Iterator[bytes]:
-    """What a number or a text is."""
+    """Yield the type and the bits of a number or a text."""
     yield type(value).__name__.encode()
     if issubclass(type(value), np.generic) and not value.dtype.hasobject:
         yield str(value.dtype).encode()
@@ -336,7 +338,7 @@ def atom_pieces(value: Any) -> Iterator[bytes]:
 
 
 def array_pieces(value: np.ndarray, order: bool) -> Iterator[Any]:
-    """What an array is: its bits, and, where that is said, its order in memory."""
+    """Yield the dtype, the shape and the bits of an array, and with `order` the order of its axes in memory."""
     yield f"{value.dtype!r} {value.shape} {order and np.argsort(value.strides, kind='stable').tolist()}".encode()
     yield from summed_parts(raw(value))
 
@@ -358,10 +360,12 @@ def is_shallow(value: Any) -> bool:
     return type(value) in (tuple, list) and set(map(type, value)) <= ATOMS
 
 
-@lru_cache(maxsize=4096)  # 100 bytes each; otherwise each call of a fit walks through all code again
 def code_digest(code: CodeType) -> bytes:
-    """A digest of what compiled code consists of, found once."""
-    return hash_pieces(code_pieces(code)).encode()
+    """Return a digest of compiled code, computed once while that lives."""
+    found = CODE_DIGESTS.get(code)
+    if found is None:
+        found = CODE_DIGESTS[code] = hash_pieces(code_pieces(code)).encode()
+    return found
 
 
 def slots_of(value: Any) -> dict[str, Any]:
@@ -380,7 +384,7 @@ def is_attributes(state: Any) -> bool:
 
 
 def reduced(value: Any) -> Any:
-    """What an object says it consists of, when it is to be pickled, a list or a name; None where it cannot say that."""
+    """Return what an object would be pickled as, a list or a name; None if it cannot be pickled."""
     kind = type(value)
     if kind is object or kind.__module__ == "itertools":
         return None

@@ -44,7 +44,7 @@ class LeafCodec:
                 self.structures.append(structure)
 
     def encode(self, leaves: list[Any]) -> list[Any]:
-        """The leaves in parts, and before them which structure each has."""
+        """Return the number of the structure of each leaf, and the parts of all leaves."""
         parts, numbers = [], []
         for leaf in leaves:
             of_leaf, structure = optree.tree_flatten(leaf, none_is_leaf=True, namespace=NAMESPACE)
@@ -108,7 +108,7 @@ def named(name: str, tree: Any) -> dict[str, Any]:
 
 
 def structure_of(tree: Any) -> optree.PyTreeSpec:
-    """The structure of a tree whose leaves can be written to a file."""
+    """Return the structure of a tree whose leaves can be written to a file."""
     return optree.tree_structure(tree, none_is_leaf=True, namespace=NAMESPACE)
 
 
@@ -181,7 +181,7 @@ class DurableJournal:
         return final, [] if count - 1 in self.saved else [last], count
 
     def find(self) -> Found | None:
-        """The newest point that can be read back, with all the rows that it counts on."""
+        """Return the newest point that can be read back with all its rows; None if there is none."""
         for mark in [mark for mark in self.marks if mark.kind == "point"][::-1]:
             try:
                 text, *leaves = self.session.read(mark)
@@ -201,7 +201,7 @@ class DurableJournal:
         return None
 
     def remaining(self, point: Point) -> Remaining:
-        """What was left to do at a point."""
+        """Return what was left to do at a point."""
         cursor, actions = Cursor(self.steps), self.schedule.forward(self.steps)
         cursor.run(islice(actions, point.point if point.sweep == "first" else point.first_actions))
         if point.sweep == "reverse":
@@ -229,7 +229,7 @@ class DurableJournal:
         return found.rest.actions, found.rest.position, found.working
 
     def with_digest(self, step: Callable[[int, Any], Any]) -> Callable[[int, Any], Any]:
-        """The same step, of the first sweep; a digest of x_1 is noted."""
+        """Return the step of the first sweep, which notes a digest of x_1."""
 
         def watched(k: int, x: Any) -> Any:
             y = step(k, x)
@@ -285,7 +285,7 @@ class DurableJournal:
         return Remaining(actions, session.indices(), steps - 1, steps), seed, []
 
     def with_points(self, pull: Callable[[int, Any, Any], Any]) -> Callable[[int, Any, Any], Any]:
-        """The same pull; now and then there is a durable point behind it."""
+        """Return the pull, after which a durable point is made where one is due."""
         session, now, resumed = self.session, self.now, self.now.pulled or self.now.first
 
         def noted(k: int, x: Any, g: Any) -> Any:
@@ -350,7 +350,7 @@ class DurableJournal:
     # ------------------------------------------------------------------------------------------------- what is there
 
     def final(self, steps: int) -> tuple[Any, Any]:
-        """x_N and x_{N-1}."""
+        """Return x_N and x_{N-1}."""
         finals = [mark for mark in self.marks if mark.kind == "final"]
         for mark in finals:
             try:
@@ -371,7 +371,7 @@ class DurableJournal:
             self.ends = None
 
     def restore_rows(self, sweep: str, done: range) -> None:
-        """Hand over the rows of the steps that are done."""
+        """Give the rows of the steps that are done to whoever restores them."""
         self.now.sweep, compared, self.compared = sweep, self.compared or {}, None
         take, kept = self.restorers.get(sweep), self.rows.pop(sweep, {})
         if take is None:
@@ -403,7 +403,7 @@ class DurableJournal:
         return canonical(self.step(k, canonical(self.session.copy(x))))
 
     def state_at(self, index: int, stop: int, working: Any = None, position: int | None = None) -> Any:
-        """x_stop, from the newest state up to x_index that can be read back; the working state x_position may be one."""
+        """Return x_stop, computed from the newest state up to x_index that can be read back, or from the working state x_position."""
         start, x = 0, self.initial
         if position is not None and position <= index:
             start, x = position, working
@@ -420,12 +420,12 @@ class DurableJournal:
         return x
 
     def numbered(self, actions: Iterator[Action], start: int) -> Iterator[Action]:
-        """The actions; the session counts those that have begun."""
+        """Return the actions; the session counts those that have begun."""
         self.session.point = start
         return (action for self.session.point, action in enumerate(actions, start + 1))
 
 
 class DurableSession(DurableStates):
-    """A session that brings the journal which a sweep goes on by."""
+    """Durable states with the journal by which a sweep goes on."""
 
     journal = DurableJournal

@@ -1,5 +1,6 @@
 """Files to which records are appended: a state's file is written whole, these grow by what is new."""
 
+import io
 import os
 from array import array
 from collections.abc import Iterable, Sequence
@@ -18,7 +19,7 @@ from ..support.costs import GATHERED_BYTES
 
 
 class Log:
-    """An append-only file of records; what a write that was cut short has left behind the last one is written over."""
+    """An append-only file of records; the next record overwrites what an incomplete write has left."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -47,7 +48,7 @@ class Log:
 
 
 class RowLog(Log):
-    """Rows by the index of their step, in records with `label`; those that an earlier process has left are in `read`."""
+    """A log of rows, by the index of their step, in records with `label`."""
 
     def __init__(self, path: Path, label: str = "") -> None:
         super().__init__(path)
@@ -70,14 +71,14 @@ class RowLog(Log):
             self.flush()
 
     def seal(self) -> None:
-        """End the group of rows of one kind."""
+        """Encode the rows of one pattern that are gathered."""
         if self.indices:
             record = Record(self.pattern, None, self.indices.tolist(), self.packed)
             self.waiting += map(bytes, encode_records([record], self.label))
         self.indices, self.packed = array("q"), bytearray()
 
     def flush(self) -> None:
-        """Hand the rows to the system, so that they outlive the process; OSError names the file and their size."""
+        """Write the rows, so that they outlive the process; OSError names the file and their size."""
         self.seal()
         size = sum(map(len, self.waiting))
         try:
@@ -147,24 +148,27 @@ class ResultFile(Log):
     def find(self) -> None:
         """Find the results, and cut off what is behind the last one."""
         size, at = self.file.seek(0, os.SEEK_END), 0
+        file = io.BufferedReader(self.file)
         while at < size:
-            self.file.seek(at)
+            file.seek(at)
             try:
-                header = read_header(self.file)
+                header = read_header(file)
             except ValueError:
                 with mmap(self.file.fileno(), 0, access=ACCESS_READ) as content:
                     at = content.find(MAGIC, at + 1)
                 if at < 0:
                     break
                 continue
-            end = self.file.tell() + header.bytes
+            end = file.tell() + header.bytes
             if end > size:
                 break
             self.damaged |= at > self.end
             self.places[header.label] = at
             at = self.end = end
-        self.file.seek(0)
-        if not self.places and not MAGIC.startswith(self.file.read(len(MAGIC)) or b""):
+        file.seek(0)
+        is_ours = MAGIC.startswith(file.read(len(MAGIC)))
+        file.detach()
+        if not self.places and not is_ours:
             self.file.close()
             raise not_made_here("Fit: this file was not made here; give another folder, or move it", self.path)
         with suppress(OSError):

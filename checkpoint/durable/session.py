@@ -112,12 +112,12 @@ class DurableFolder(Folder):
         return ours
 
     def marks(self) -> list[Mark]:
-        """The states, points and x_N in the folder."""
+        """Return the files of states, points and x_{N-1} in the folder, in the order of writing."""
         found = ((MARK.fullmatch(file.name), file) for file in self.path.iterdir())
         return sorted(Mark(int(match[1]), int(match[2]), match[3], file) for match, file in found if match)
 
     def label(self, name: str) -> str:
-        """What a file of this name says of itself, if it is of this run."""
+        """Return the label of the records in a file of this run."""
         return f"{self.run}/{name}"
 
     def log(self, name: str) -> RowLog:
@@ -126,7 +126,7 @@ class DurableFolder(Folder):
         return self.logs[name]
 
     def stop(self) -> None:
-        """Let both threads end their work, remove the files if the sweep is finished, and give the folder free; may be called again."""
+        """Wait for both threads, remove the files if the sweep is finished, and unlock the folder; may be called again."""
         if not self.lock.held():
             return
         self.writer.stop()
@@ -162,7 +162,7 @@ def write_manifest(path: Path, content: Mapping[str, Any], sync: bool = False) -
 
 
 def parse_manifest(data: bytes, form: str) -> dict[str, Any] | None:
-    """What the bytes of a manifest say; None if it has been altered, is of another format, or was not made here."""
+    """Return the content of a manifest; None if it has been altered, is of another format, or was not made here."""
     try:
         content = json.loads(data)
         if content.pop("crc32") == manifest_checksum(content) and content["format"] == form:
@@ -173,7 +173,7 @@ def parse_manifest(data: bytes, form: str) -> dict[str, Any] | None:
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """What the manifest of a sweep says, a mapping with ``"run"`` and ``"call"``."""
+    """Return the content of the manifest of a sweep, with ``"run"`` and ``"call"``; DamagedState if it cannot be read."""
     reason = "it has been altered, is of another version of this package, or was not made here"
     try:
         with open_file(path) as file:
@@ -208,7 +208,7 @@ def remove_files(paths: Iterable[Path]) -> None:
 
 
 def warn(message: str) -> None:
-    """Warn of what is lost, and made again."""
+    """Warn of something that is lost and computed again."""
     warnings.warn(message, RuntimeWarning, stacklevel=5)
 
 
@@ -270,13 +270,15 @@ class DurableStates(DiskSession):
                     continue
                 states = {index: part for rows in records for index, part in rows.items()}
                 file = File(mark.path, folder, None, {index: nbytes(part) for index, part in states.items()})
-                adopted = sorted(missing & states.keys())
-                file.structures, file.left = [structure] * len(records), len(adopted)
-                for index in adopted:
-                    self._bytes += self._pool.add(index, structure, states[index]) or 0
-                    self._files[index] = file
-                    self._evict()
-                missing -= states.keys()
+                file.structures, file.left = [structure] * len(records), 0
+                for index in sorted(missing & states.keys()):
+                    size = self._pool.add(index, structure, states[index])
+                    if size is not None:
+                        self._bytes += size
+                        self._files[index] = file
+                        file.left += 1
+                        missing.remove(index)
+                        self._evict()
         paths = {mark.index: mark.path for mark in marks if mark.kind == "state"}
         for index in missing:
             file = File(paths.get(index) or self.path / f"{index}.lost", folder, None, {index: nbytes(leaves)})
@@ -298,13 +300,13 @@ class DurableStates(DiskSession):
             self._queue, self._unsaid = max(WRITE_QUEUE, WRITE_QUEUE_BYTES // self._large[index].nbytes), False
 
     def write_final(self, index: int, leaves: list[Any]) -> None:
-        """Have the state written from which the last step of the first sweep gives x_index; takes ownership of the leaves."""
+        """Write x_{N-1}, for N = `index`, in the background; takes ownership of the leaves."""
         self._submit(self._state_file("final", index, NUMBER, leaves))
 
     def ready(self) -> bool:
         """Return whether there can be a durable point now; what the writing thread raised is raised."""
         if self._committed is not None:
-            if self.every and not self._committed.done():
+            if self.every and not self._committed.done:
                 self.due = monotonic() + self.every / 8
                 return False
             self._committed.result()
@@ -353,7 +355,7 @@ class DurableStates(DiskSession):
         self._committed = folder.writer.submit(put)
 
     def log(self, name: str) -> RowLog:
-        """The log ``"first"`` or ``"reverse"``, of rows that are there whenever a later point is."""
+        """Return the log of rows of a sweep, ``"first"`` or ``"reverse"``."""
         return self._open().log(name)
 
     def read(self, mark: Mark) -> list[Any]:
@@ -361,7 +363,7 @@ class DurableStates(DiskSession):
         return read_leaves(mark.path, mark.index, self._open().label(mark.path.name), WHAT.get(mark.kind, ""))
 
     def peek(self, index: int) -> Any:
-        """A saved state that is not loaded for the schedule, nor counted."""
+        """Return a copy of a saved state without counting it as loaded."""
         state = self.load(index)
         self.loads -= 1
         return state

@@ -45,7 +45,6 @@ class File:
         self.what = "a batch of small states" if self.is_batch else f"state {next(iter(sizes))}"
         self.written: Job | None = None  # from when it has been put to the thread
         self.lost: DamagedState | None = None  # where it is known that there is no such file
-        self.inherited = False  # from the process of which this one is a fork
 
     @property
     def nbytes(self) -> int:
@@ -63,7 +62,7 @@ class File:
         self.content = None
 
     def read(self) -> Iterator[tuple[int, optree.PyTreeSpec, list[Any]]]:
-        """Index, structure and leaves of every state, not copied if they are in main memory."""
+        """Yield index, structure and leaves of every state, not copied if they are in main memory."""
         if self.lost is not None:
             raise self.lost
         records = [record.leaves() for record in self.content or ()]
@@ -74,7 +73,7 @@ class File:
                 yield index, structure, leaves
 
     def state(self) -> Any:
-        """The only state."""
+        """Return the only state, not copied if it is in main memory."""
         ((_, structure, leaves),) = self.read()
         return structure.unflatten(leaves)
 
@@ -173,7 +172,7 @@ class DiskSession(MemorySession):
         """Raise where a state must not have this structure."""
 
     def _evict(self) -> None:
-        """Where small states take too much memory, have the oldest of them written, in one file, and free it."""
+        """If small states take too much memory, write the oldest of them into one file and free their memory."""
         if self._pool.nbytes <= HELD_BYTES - HELD_BYTES // PARTS:
             return
         while self._writing:  # what is written is a copy
@@ -188,39 +187,39 @@ class DiskSession(MemorySession):
             self._large[index] = self._files[index]
 
     def _batch(self, indices: list[int]) -> File:
-        """The file, not yet written, of small states that are in main memory."""
+        """Return a file, not yet written, for small states that are in main memory."""
         records = self._pool.batch(indices)
         return self._file(self._new_path("batch"), records, {k: record.pattern.nbytes for record in records for k in record.indices})
 
     def _state_file(self, kind: str, index: int, structure: optree.PyTreeSpec, leaves: list[Any]) -> File:
-        """The file, not yet written, of a state that has one of its own."""
+        """Return a file, not yet written, for a single state."""
         record = Record(Pattern(check_leaves(leaves)), structure, [index], leaves)
         return self._file(self._new_path(kind, index), [record], {index: nbytes(leaves)})
 
     def _fetch(self, batch: File) -> None:
-        """Take the states that were written together back into main memory, except those that are there."""
+        """Read a batch, and take its states back into main memory."""
         for index, structure, leaves in batch.read():
             if self._large.get(index) is batch:
                 self._pool.add(index, structure, leaves)
                 del self._large[index]
 
     def _start(self, file: File) -> None:
-        """Have a state written that may not be yet."""
+        """Write a file in the background, unless that has begun."""
         if file.written is None:
             file.written = self._open().writer.submit(file.write if file in self._resident else file.move)
 
     def _submit(self, file: File) -> None:
-        """Have something written that is in main memory until then."""
+        """Write a file in the background, and free its memory."""
         self._make_room()
         self._start(file)
         self._writing.append(file)
 
     def _make_room(self) -> None:
         """Wait until there is room for one more, and raise what the thread raised."""
-        while self._writing and (len(self._writing) >= self._queue or self._writing[0].written.done()):  # type: ignore[union-attr]
+        while self._writing and (len(self._writing) >= self._queue or self._writing[0].written.done):  # type: ignore[union-attr]
             file = self._writing.popleft()
             self._waited_for(file.written, file)
-        if self._resident and (written := self._resident[0].written) is not None and written.done():
+        if self._resident and (written := self._resident[0].written) is not None and written.done:
             written.result()
         while len(self._resident) >= self._queue:
             self._start(oldest := self._resident[0])
@@ -229,7 +228,7 @@ class DiskSession(MemorySession):
             self._resident.popleft()
 
     def _waited_for(self, job: Job | None, file: File) -> Any:
-        """The result of a thread; it warns where much of the time is spent waiting for them."""
+        """Return the result of a job; warn if much of the time is spent waiting."""
         assert job is not None
         started = monotonic()
         result = job.result()
@@ -251,7 +250,7 @@ class DiskSession(MemorySession):
         return file
 
     def _new_path(self, kind: str, index: int | None = None) -> Path:
-        """The path of a new file: of the state `index`, or of a batch."""
+        """Return the path of a new file: of the state `index`, or of a batch."""
         if index is None:
             self._made += 1
             index = self._made
@@ -259,17 +258,17 @@ class DiskSession(MemorySession):
 
     def _discard(self, file: File) -> None:
         """Remove a file of which nothing is of use any more, or see to it that it is not written."""
-        if file.inherited or file.written is None or file.written.cancel():
+        if file.written is None or file.written.cancel():
             return
         remove = partial(file.path.unlink, missing_ok=True)
-        if file.written.done():
+        if file.written.done:
             file.written.result()
             remove()
         else:
             self._open().writer.submit(remove)
 
     def _open(self) -> "Folder":
-        """The folder of this sweep and its two threads, made when the first state is saved."""
+        """Return the folder of this sweep with its two threads, made when the first state is saved."""
         if self._folder is None:
             self._folder = self._make_folder()  # which has nothing yet that an interrupt could lose
             self._finalizer = weakref.finalize(self, self._folder.remove)
@@ -291,7 +290,7 @@ class DiskSession(MemorySession):
             self._resident.clear()  # what is in main memory stays there
             self._ahead = self._folder = None
             for file in self._files.values():
-                file.inherited, file.written = True, Job()
+                file.written = Job()  # that is never done, so that nothing is removed
 
 
 class Folder:
@@ -305,12 +304,12 @@ class Folder:
         self.process = os.getpid()
 
     def label(self, name: str) -> str:
-        """What the records in a file of this name bear."""
+        """Return the label of the records in a file of this name."""
         return ""
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """What the thread writes: after an error nothing more, or a later file could claim what an earlier one lacks."""
+        """Guard each write of the thread: after an error nothing more is written, or a later file could claim what an earlier one lacks."""
         if self.error is not None:
             raise self.error
         try:
@@ -347,7 +346,7 @@ class Folder:
         self.stop()
 
     def stop(self) -> None:
-        """Do what `remove` does, in a thread that can wait for those two."""
+        """Stop both threads and remove the folder, called from a third one."""
         self.writer.stop(cancel=True)
         self.reader.stop(cancel=True)
         self.lock.release()
@@ -355,7 +354,7 @@ class Folder:
 
 
 def remove_abandoned(parent: Path) -> None:
-    """Remove, once a process, the folders of processes that a signal has ended: nobody holds their locks."""
+    """Remove, once a process, the folders whose processes were killed: nobody holds their locks."""
     if parent in SURVEYED:
         return
     SURVEYED.add(parent)

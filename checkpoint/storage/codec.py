@@ -84,12 +84,12 @@ class Header(NamedTuple):
 
 
 def encode_leaves(index: int, leaves: Sequence[Any], label: str = "") -> list[Any]:
-    """The bytes of a record of leaves with an index, in blocks that may show their memory; errors as `check_leaves`."""
+    """Return the bytes of a record of leaves with an index, in blocks that may share their memory; errors as `check_leaves`."""
     return encode_records([Record(Pattern(check_leaves(leaves)), None, [index], list(leaves))], label)
 
 
 def encode_records(records: Iterable[Record], label: str = "") -> list[Any]:
-    """The bytes of records, in blocks that may show the memory of leaves."""
+    """Return the bytes of records, in blocks that may share the memory of leaves."""
     encoded: list[Any] = []
     for record in records:
         blocks = [raw(np.array(record.indices, np.int64)), *record.blocks()]
@@ -201,6 +201,6 @@ def read_records(path: Path, label: str, what: str, indices: Iterable[int] | Non
 
 
 def unreadable(what: str, path: Path, error: Exception, where: str = "Disk") -> DamagedState:
-    """The error for something in a file that cannot be read back."""
+    """Return the error for something in a file that cannot be read back."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
     return DamagedState(f"{where}: {what} cannot be read back from {path}: {reason}")

@@ -39,7 +39,7 @@ def make_folder(path: Path, where: str) -> None:
 
 
 def create_file(path: Path, mode: str = "x") -> io.FileIO:
-    """A new file, unbuffered; where there is something of this name, that is a FileExistsError."""
+    """Create a file, unbuffered; FileExistsError if there is something of this name."""
     return io.FileIO(path, mode, opener=PRIVATE)
 
 
@@ -56,7 +56,7 @@ def open_file(path: Path, mode: str = "r") -> io.FileIO:
 
 
 def open_to_append(path: Path) -> io.FileIO:
-    """A new file, or one that is there, at its end."""
+    """Open a file at its end, or create it."""
     while True:
         with suppress(FileExistsError):
             return create_file(path, "x+")
@@ -106,7 +106,7 @@ def write_file(path: Path, blocks: Sequence[Any], what: str, sync: bool = False)
 
 
 def sync_file(path: Path) -> None:
-    """Force what was written to a file onto the disk itself."""
+    """Force what was written to a file onto the disk (fsync)."""
     with open_file(path, "r+") as file:
         os.fsync(file.fileno())
 
@@ -162,7 +162,7 @@ class Lock:
         return self.path.is_file()
 
     def owner(self) -> str:
-        """The number of the process that has locked the file last."""
+        """Return the number of the process that has locked the file last."""
         with open_file(self.path) as file:
             return (file.read(40) or b"")[len(NAME) :].decode("ascii", "replace") or "unknown"
 
@@ -222,7 +222,7 @@ class Lock:
 
 
 def forked() -> None:
-    """Close the files of the parent process, which keeps its locks, and keeps them alone."""
+    """In a forked child, close the locked files, whose locks belong to the parent alone."""
     for file in LOCKED:
         file.close()
     LOCKED.clear()

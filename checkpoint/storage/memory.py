@@ -94,11 +94,11 @@ class Pattern:
         return leaves
 
     def parts(self, row: memoryview) -> list[memoryview]:
-        """The bytes of each leaf in a row."""
+        """Return the bytes of each leaf in a row."""
         return [row[place : place + size] for place, size in zip(self.places, self.sizes, strict=True)]
 
     def blocks(self, leaves: Sequence[Any]) -> list[memoryview]:
-        """The same of leaves themselves, whose memory they may show."""
+        """Return the bytes of each leaf, which may share its memory."""
         return [raw(np.asarray(leaf, dtype)) for leaf, (_, dtype, _) in zip(leaves, self.key, strict=True) if dtype is not None]
 
 
@@ -111,14 +111,14 @@ class Record(NamedTuple):
     rows: bytes | bytearray | list[Any]
 
     def blocks(self) -> list[memoryview]:
-        """The bytes of the rows; of a single one those of each leaf, whose memory they may show."""
+        """Return the bytes of the rows; of a single one those of each leaf, which may share its memory."""
         if isinstance(self.rows, list):
             return self.pattern.blocks(self.rows)
         rows = memoryview(self.rows)
         return self.pattern.parts(rows) if len(self.indices) == 1 else [rows]
 
     def leaves(self) -> dict[int, list[Any]]:
-        """The leaves of each state, which are not copied if they are there."""
+        """Return the leaves of each state by its index."""
         if isinstance(self.rows, list):
             return {self.indices[0]: self.rows}
         return {index: self.pattern.unpack(self.rows, i * self.pattern.size) for i, index in enumerate(self.indices)}
@@ -175,7 +175,7 @@ class PackedStates:
             try:
                 rows = self.rows[structure, key]
             except KeyError:
-                rows = self.made(structure, key, leaves)
+                rows = self.new_rows(structure, key, leaves)
             if rows is None:
                 return None
             if rows.types is not None:
@@ -197,7 +197,7 @@ class PackedStates:
         return pattern.nbytes
 
     def get(self, index: int) -> tuple[optree.PyTreeSpec, list[Any]] | None:
-        """The structure and the leaves of a state; None if it is not there."""
+        """Return the structure and the leaves of a state; None if it is not there."""
         found = self.find(index)
         if found is None:
             return None
@@ -219,7 +219,7 @@ class PackedStates:
         return rows.pattern.nbytes
 
     def batch(self, indices: Iterable[int]) -> list[Record]:
-        """States that are there, copied, a record for each pattern."""
+        """Return copies of states, a record for each pattern."""
         found: dict[int, tuple[list[int], list[memoryview]]] = {}
         for index in indices:
             _, rows, slot = self.find(index)  # type: ignore[misc]  # it is there
@@ -242,7 +242,7 @@ class PackedStates:
         return self.find(index) is not None  # type: ignore[arg-type]
 
     def find(self, index: int) -> tuple[int, PatternRows, int] | None:
-        """The position of a state in the lists, its rows and its slot there; None if it is not there."""
+        """Return the position of a state in the lists, its rows and its slot there; None if it is not there."""
         indices = self.saved
         if not indices:
             return None
@@ -254,8 +254,8 @@ class PackedStates:
         place = self.places[i]
         return i, self.numbered[place % KNOWN_PATTERNS], place // KNOWN_PATTERNS
 
-    def made(self, structure: optree.PyTreeSpec, key: tuple[Kind, ...], leaves: Sequence[Any]) -> PatternRows | None:
-        """The rows of a new pattern; None if it is not packed."""
+    def new_rows(self, structure: optree.PyTreeSpec, key: tuple[Kind, ...], leaves: Sequence[Any]) -> PatternRows | None:
+        """Return the rows of a new pattern; None if it is not packed."""
         long = any(kind is int or len(value or "") > PACKED_BYTES for kind, dtype, value in key if dtype is None)
         if long or len(self.rows) >= KNOWN_PATTERNS:
             return None
@@ -304,11 +304,11 @@ class MemorySession(Session):
         return size
 
     def _take(self, index: int, kept: Any) -> Any:
-        """A copy of a state that is not packed."""
+        """Return a copy of a state that is not packed."""
         return self._unpack(kept[0])
 
     def _size(self, index: int, kept: Any) -> int:
-        """Bytes of a state that is not packed."""
+        """Return the bytes of a state that is not packed."""
         return int(kept[1])
 
     def save(self, index: int, state: Any) -> None:
@@ -323,7 +323,7 @@ class MemorySession(Session):
             self.peak_bytes = self._bytes
 
     def _flat(self, state: Any) -> tuple[Sequence[Any], optree.PyTreeSpec]:
-        """The leaves and the structure of a state."""
+        """Return the leaves and the structure of a state."""
         return ((state,), NUMBER) if type(state) is float else optree.tree_flatten(state, none_is_leaf=True, namespace=self.namespace)
 
     def load(self, index: int) -> Any:
@@ -364,7 +364,7 @@ class MemorySession(Session):
         return index in self._pool or index in self._large
 
     def _get(self, index: int, verb: str) -> Any:
-        """What keeps a state that is not packed; KeyError if there is none."""
+        """Return what keeps a state that is not packed; KeyError if there is none."""
         try:
             return self._large[index]
         except KeyError:
@@ -442,6 +442,6 @@ def slot_bytes(state: Any) -> int:
     return (2 + len(leaves)) * LEAF_BYTES + sum(map(nbytes, leaves))
 
 
-def around(size: int) -> int:
+def overhead_of(size: int) -> int:
     """Return the bytes around those of a saved state of one leaf, where they count."""
     return PACKED_ROW_BYTES if size <= PACKED_BYTES else 3 * LEAF_BYTES if size <= SMALL_STATE_BYTES else 0

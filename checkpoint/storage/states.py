@@ -80,7 +80,7 @@ NARROWER = {np.dtype(np.float64): np.dtype(np.float32), np.dtype(np.complex128):
 
 
 class Packed:
-    """An array that was made smaller: its data, and the function of them that gives it back."""
+    """A compressed array: its data, and the function that restores it from them."""
 
     def __init__(self, data: np.ndarray, restore: Callable[[np.ndarray], np.ndarray]) -> None:
         self.data, self.restore, self.nbytes = data, restore, data.nbytes

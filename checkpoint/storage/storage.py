@@ -67,11 +67,11 @@ class Session(ABC):
         """Free everything; the counts stay. May be called twice."""
 
     def finish(self) -> None:
-        """Hear that a sweep with a journal is done, and free everything for good, also what outlives the process."""
+        """Free everything for good, also what outlives the process: a sweep with a journal is done."""
         self.clear()
 
     def prefetch(self, index: int) -> None:  # noqa: B027  (a hint)
-        """Hear that x_index, which is saved, will be loaded soon. Nothing has to come of it."""
+        """Prepare for loading x_index, which is saved, soon: a hint, which may be ignored."""
 
     @abstractmethod
     def indices(self) -> list[int]:

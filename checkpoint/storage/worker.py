@@ -14,11 +14,11 @@ LOOK_AGAIN = 1.0  # seconds, so that Ctrl-C is heard where a wait for a lock can
 
 
 class Job:
-    """Work (a callable without arguments) to be done, or, with None, done already."""
+    """A callable without arguments that a worker calls; None: done already."""
 
     def __init__(self, work: Callable[[], Any] | None = None) -> None:
         self.work, self.value, self.error = work, None, None
-        self.ended = work is None
+        self.done = work is None
         self.taken, self.gate = allocate_lock(), allocate_lock()
         self.gate.acquire()
 
@@ -28,19 +28,16 @@ class Job:
                 self.value = self.work()  # type: ignore[misc]
             except BaseException as error:
                 self.error = error  # type: ignore[assignment]
-            self.work, self.ended = None, True
+            self.work, self.done = None, True
             self.gate.release()
 
     def cancel(self) -> bool:
         """Return whether it is now certain that it is never done, nor begun."""
         return self.taken.acquire(False)
 
-    def done(self) -> bool:
-        return self.ended
-
     def wait(self) -> None:
         """Return when it is done, or has failed."""
-        while not self.ended:
+        while not self.done:
             if self.gate.acquire(timeout=LOOK_AGAIN):
                 self.gate.release()
 
@@ -89,7 +86,7 @@ class Worker:
 
 
 def serve(jobs: "SimpleQueue[Job | None]", end: Job, idents: list[int]) -> None:
-    """Do jobs until there comes None."""
+    """Run jobs until one is None."""
     idents.append(get_ident())
     while (job := jobs.get()) is not None:
         job.run()

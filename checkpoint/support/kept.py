@@ -8,7 +8,7 @@ from dualad.support.forks import held_across_forks
 
 
 class Sized(Protocol):
-    """What says how many bytes it takes."""
+    """An object that knows how many bytes it takes."""
 
     @property
     def nbytes(self) -> int: ...
@@ -19,7 +19,7 @@ R = TypeVar("R", bound=Sized)
 
 
 def kept_within(most: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Have a function keep its results by its arguments: the newest ones of `most` bytes altogether, and the last one in any case."""
+    """Cache the results of a function by its arguments: the newest ones of `most` bytes altogether, and the last one in any case."""
 
     def decorate(make: Callable[P, R]) -> Callable[P, R]:
         known: dict[object, R] = {}  # the oldest first

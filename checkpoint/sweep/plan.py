@@ -10,7 +10,7 @@ from ..schedules import Online, Revolve, Schedule, StoreAll, Tiered, advances
 from ..schedules.blocks import blocks_of
 from ..schedules.tiered import traffic
 from ..storage import Disk, Memory, Storage, Tiers
-from ..storage.memory import around
+from ..storage.memory import overhead_of
 from ..storage.states import nbytes
 from ..support.checks import amount, whole_number
 from ..support.costs import TABLE_STEPS, WRITE_QUEUE
@@ -122,7 +122,7 @@ def plan(
         raise TypeError("plan: save_seconds, with which the disk may be used, needs step_seconds and steps too")
     if call is not None:
         return in_blocks(steps, size, budget, step, save, call)
-    slots = max(budget - SWEEP_STATES * size, 0) // (size + around(size))
+    slots = max(budget - SWEEP_STATES * size, 0) // (size + overhead_of(size))
     if slots < 1:
         raise too_small(budget, size, SWEEP_STATES)
     room = f"{format_bytes(budget)} holds {slots + SWEEP_STATES:,} states of {format_bytes(size)}, {slots:,} of them saved"

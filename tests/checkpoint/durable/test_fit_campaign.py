@@ -52,7 +52,8 @@ import test_fit_campaign as campaign
 warnings.simplefilter("ignore")
 moment, path, rate, every = int(sys.argv[1]), sys.argv[2], float(sys.argv[3]), float(sys.argv[4])
 files.os.fsync = lambda file: None  # it only takes time
-places = [(files.os, "replace"), (files.os, "rename"), (background, "encode_records"), (codec, "encode_leaves"), (log, "encode_leaves")]
+places = [(files.os, "replace"), (files.os, "rename"), (log, "encode_leaves")]
+places += [(module, "encode_records") for module in (codec, background, log)]
 places += [(room, "remove_files"), (fit_folder.shutil, "rmtree"), (room, "write_file"), (log, "open_to_append")]
 before = counted(moment, *places)
 if moment % 3 == 0:  # in the middle of a write

@@ -285,7 +285,7 @@ SCRIPT = """
 import sys
 from checkpoint.schedules import Online, Revolve
 from checkpoint.durable import session as room
-from checkpoint.storage import Disk, background, files
+from checkpoint.storage import Disk, background, codec, files
 from checkpoint.sweep import reverse
 from calls import Counted, Interrupted, bits
 from killing import counted
@@ -293,7 +293,8 @@ from test_journal import X0, SEED, N, bits_of, pull, step
 
 moment, folder, until = int(sys.argv[1]), sys.argv[2], sys.argv[3] == "until"
 files.os.fsync = lambda file: None  # it only takes time
-before = counted(moment, (files.os, "replace"), (files.os, "fsync"), (background, "encode_records"), (room, "remove_files"))
+encoders = [(module, "encode_records") for module in (codec, background)]
+before = counted(moment, (files.os, "replace"), (files.os, "fsync"), (room, "remove_files"), *encoders)
 steps, schedule = {"until": lambda k, x: k == N} if until else {"steps": N}, Online(3) if until else Revolve(3)
 result = reverse(before(step), before(pull), X0, SEED, storage=Disk(folder, resume=True, every=0), schedule=schedule, **steps)
 print(repr(bits_of(result)))

@@ -137,15 +137,17 @@ def test_lost_rows_are_made_again(folder, end, name, damage):
 SCRIPT = """
 import sys
 from checkpoint import Disk, Online, Revolve
+from checkpoint.durable import log
 from checkpoint.durable import session as room
-from checkpoint.storage import codec, files
+from checkpoint.storage import background, codec, files
 from killing import counted
 from test_entry import Calls, until
 
 moment, folder, length = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 os = files.os
 os.fsync = lambda file: None  # it only takes time
-before = counted(moment, (os, "replace"), (os, "fsync"), (os, "write"), (codec, "encode"), (room, "remove_files"))
+encoders = [(module, "encode_records") for module in (codec, background, log)]
+before = counted(moment, (os, "replace"), (os, "fsync"), (os, "write"), (room, "remove_files"), *encoders)
 Calls.count = before(Calls.count)
 options = {"until": until, "schedule": Online(3)} if length == "until" else {"schedule": Revolve(3)}
 print(" ".join(Calls().gradient(storage=Disk(folder, resume=True, every=0), **options)))

@@ -29,7 +29,7 @@ def test_an_interrupted_wait_does_not_stop_the_next_one(monkeypatch):
     waiter = threading.Thread(target=job.wait)
     waiter.start()
     job.taken.acquire()
-    job.value, job.ended = 3, True  # done, but the gate stays shut
+    job.value, job.done = 3, True  # done, but the gate stays shut
     waiter.join(10)
     assert not waiter.is_alive() and job.result() == 3
 
