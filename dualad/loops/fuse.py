@@ -38,13 +38,15 @@ from .inline import compose, guard, start
 from .lower import lower
 from .packing import pack_inputs, pack_outputs
 
+STORE = 20  # additions that a store and its loads take
+
 
 def worth_storing(times: float, cost: float, outside: bool = False) -> bool:
-    """Return whether a value computed `times` times, each at `cost` additions, is better stored: a store and its loads take about 20.
+    """Return whether a value computed `times` times, each at `cost` additions, is better stored.
 
-    What is computed `outside` of innermost loops, one number at a time, takes several times as long as in a loop of its own.
+    What is computed `outside` of innermost loops, one number at a time, takes twice as long at least.
     """
-    return cost > LONG_FUNCTION // 2 or (times - 1) * cost > 20 or (outside and cost > 10)
+    return cost > LONG_FUNCTION // 2 or max(times - 1, 2 * outside) * cost > STORE
 
 
 @dataclass(eq=False)
@@ -173,9 +175,7 @@ def companions(order, stored):
     return {
         node
         for node in whole
-        if isinstance(node.form, Map)
-        and UNROLLED_ELEMENTS < node.size <= CACHE_ELEMENTS
-        and (node.form.scalar.family, node.form.operands[0]) in shared
+        if isinstance(node.form, Map) and node.size <= CACHE_ELEMENTS and (node.form.scalar.family, node.form.operands[0]) in shared
     }
 
 

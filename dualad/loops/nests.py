@@ -11,7 +11,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from ..support.costs import CACHE_ELEMENTS, LANES, UNROLLED_ELEMENTS
+from ..support.costs import LANES, UNROLLED_ELEMENTS
 from .forms import AffineIndex, Reduce, reachable
 
 
@@ -36,15 +36,14 @@ def boxes_of(cuts, apart):
     """
     cells = [merged(list(itertools.pairwise(edges)), 2 * LANES if apart else math.inf) for edges in cuts]
     boxes = sorted(itertools.product(*cells), key=volume, reverse=True)
-    enough = 16 if apart and len(cuts) == 1 else 64
-    large = {box for k, box in enumerate(boxes if apart else boxes[:9]) if volume(box) >= (enough if k else 16)}
+    large = {box for box in boxes if volume(box) >= 2 * LANES}
     rows = {box[:-1] for box in large if len(box) > 1}
     fast = [box for box in boxes if box in large or box[:-1] in rows]
     return fast, sorted(set(boxes).difference(fast))
 
 
 def slab_axis(nest, cuts):
-    """Return the axis along which each position is a case of its own, if these are few and what is at one of them is small, or None.
+    """Return the axis along which each position is a case of its own, if these are few, or None.
 
     Where something is reduced, so it is with a last axis too short for vectors, beside a long one (10^4 rows of three: 8.9 us off, 3.5).
     """
@@ -55,8 +54,7 @@ def slab_axis(nest, cuts):
     for axis in range(bool(nest.rows), len(nest.shape)):
         count, edges = nest.shape[axis], cuts[axis]
         size = int(np.prod(nest.shape)) // count
-        few = 2 <= count <= UNROLLED_ELEMENTS and axis == last > 0
-        if count == len(edges) - 1 <= UNROLLED_ELEMENTS and size > 1 and (few or (count >= 4 and size <= CACHE_ELEMENTS)):
+        if 2 <= count == len(edges) - 1 <= UNROLLED_ELEMENTS and size > 1:
             return axis
     return None
 
