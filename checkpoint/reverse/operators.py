@@ -140,13 +140,6 @@ def array_function(self: Var, fn: Callable[..., Any], types: Any, args: Any, kwa
         return r
     if row is None or len(args) > row.most or (kwargs and (len(args) < row.required or (row.dtype_at is not None and "dtype" in kwargs))):
         return Traced.__array_function__(self, fn, types, args, kwargs)
-    if (
-        type(row) is Composite
-        and not (row.like or row.value_dependent or "out" in kwargs)
-        and tape.objects is None
-        and not row.restates(args, kwargs)
-    ):
-        return row.body(*args, **kwargs)
     if isinstance(row, Differentiable) and tape.plain:
         if (
             row.alone

@@ -12,7 +12,7 @@ from inspect import iscoroutinefunction, isgeneratorfunction
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
-from ..core.buffers import Buffer, settled
+from ..core.buffers import Buffer, contents
 from ..core.levels import ADAPTED
 from ..core.standins import StandIn, stand_in
 from ..support.callers import trimmed
@@ -111,7 +111,7 @@ def outside(result: Any) -> Any:
     """Return what an adapted function returned, as other code takes it."""
     if type(result) is tuple:
         return tuple(map(outside, result))
-    return settled(result) if type(result) is Buffer else result
+    return contents(result) if type(result) is Buffer else result
 
 
 class Rebound:

@@ -86,14 +86,14 @@ class Buffer(np.ndarray):
     # --- reading and writing ----------------------------------------------------------------------------------------------
 
     def __getitem__(self, index: Any) -> Any:
-        if not stands(self):
+        if not became_traced(self):
             return lifted_to(index, as_array(self))[index] if is_traced(index) else super().__getitem__(index)
-        if view_of(self) is None and type(part := super().__getitem__(index)) is Buffer and stands(part):
+        if view_of(self) is None and type(part := super().__getitem__(index)) is Buffer and became_traced(part):
             return part  # to be written through
         return value_of(self)[index]
 
     def __setitem__(self, index: Any, v: Any) -> None:
-        if self.dtype.kind not in "fc" or not (stands(self) or is_traced(v) or is_traced(index)):
+        if self.dtype.kind not in "fc" or not (became_traced(self) or is_traced(v) or is_traced(index)):
             return super().__setitem__(index, v)
         traced = promoted(self, (v, index))
         if view_of(self) is None:
@@ -114,7 +114,7 @@ class Buffer(np.ndarray):
     def view(self, *args: Any, **kwargs: Any) -> Any:
         """Return a view; one as an array of NumPy is a buffer, too, which sees what is written, and is seen."""
         kinds = [kwargs.pop("type", np.ndarray), *args]
-        if stands(self) and any(issubclass(kind, np.ndarray) and kind is not np.ndarray for kind in kinds if type(kind) is type):
+        if became_traced(self) and any(issubclass(kind, np.ndarray) and kind is not np.ndarray for kind in kinds if type(kind) is type):
             return value_of(self).view(*kinds)  # which raises
         return super().view(*(kind for kind in kinds if kind is not np.ndarray), **kwargs)
 
@@ -122,25 +122,25 @@ class Buffer(np.ndarray):
         return np.matmul(self, other, out=self) if is_traced((self, other)) else super().__imatmul__(other)
 
     def __repr__(self) -> str:
-        return repr(settled(self))
+        return repr(contents(self))
 
     def __str__(self) -> str:
-        return str(settled(self))
+        return str(contents(self))
 
     def __iter__(self) -> Any:
         return (self[i] for i in range(len(self)))
 
     def __reduce__(self) -> Any:
-        return settled(self).__reduce__()
+        return contents(self).__reduce__()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return settled(self).__reduce_ex__(protocol)
+        return contents(self).__reduce_ex__(protocol)
 
 
 STANDING[Buffer] = lambda x: value_of(x)
 
 
-def stands(x: Buffer) -> bool:
+def became_traced(x: Buffer) -> bool:
     """Return whether a traced array stands for a buffer."""
     root = x._root
     if root.vector is None:
@@ -153,7 +153,7 @@ def stands(x: Buffer) -> bool:
 
 def value_of(x: Buffer) -> Any:
     """Return the traced array that a buffer stands for, a copy of its plain numbers where there is none."""
-    if not stands(x):
+    if not became_traced(x):
         return as_array(x).copy("K")
     vector = x._root.vector
     if not np.isnan(x._root.memory).all():
@@ -231,7 +231,7 @@ def promoted(x: Buffer, given: Any) -> Any:
         return as_array(x)
     if not x.flags.writeable:
         raise ValueError("assignment destination is read-only")
-    if not stands(x):
+    if not became_traced(x):
         owner = owner_of(x)
         memory = as_strided(as_array(owner), (owner.size,), (owner.itemsize,))
         vector = lifted_to(given, memory.copy())
@@ -250,7 +250,7 @@ def written_by(write: Callable, x: Any, given: Any) -> None:
 
 def put_back(x: Any, target: Any) -> None:
     """Write what was computed into the traced array of a buffer, where that is a copy."""
-    if type(x) is Buffer and stands(x) and view_of(x) is None:
+    if type(x) is Buffer and became_traced(x) and view_of(x) is None:
         x[...] = target
 
 
@@ -268,7 +268,7 @@ def is_traced(x: Any) -> bool:
     if kind is np.ndarray:
         return x.dtype.char == "O" and holds_traced(x)
     if kind is Buffer:
-        return stands(x)
+        return became_traced(x)
     if kind in (tuple, list):
         return any(map(is_traced, x))
     return any(map(is_traced, x.values())) if kind is dict else isinstance(x, Handle)
@@ -298,9 +298,9 @@ def plain(x: Any) -> Any:
     return np.ndarray.view(x, np.ndarray) if type(x) is Buffer else x
 
 
-def settled(x: Any) -> Any:
+def contents(x: Any) -> Any:
     """Return what a buffer holds, as code outside sees it: an array of NumPy, or a traced one."""
-    return value_of(x) if stands(x) else as_array(x)
+    return value_of(x) if became_traced(x) else as_array(x)
 
 
 def as_buffer(made: Any, *sources: Any) -> Any:
@@ -342,7 +342,7 @@ def reading(name: str) -> Callable:
     numpys = getattr(np.ndarray, name)
 
     def method(self: Buffer, *args: Any, **kwargs: Any) -> Any:
-        if not (stands(self) or is_traced((args, kwargs))):
+        if not (became_traced(self) or is_traced((args, kwargs))):
             return numpys(self, *args, **kwargs)
         if name in ("conj", "conjugate") and self.dtype.kind == "f" and not (args or kwargs):
             return self  # as NumPy's
@@ -357,7 +357,7 @@ def writing(name: str) -> Callable:
     numpys = getattr(np.ndarray, name)
 
     def method(self: Buffer, *args: Any, **kwargs: Any) -> None:
-        if not stands(self) and not is_traced((args, kwargs)):
+        if not became_traced(self) and not is_traced((args, kwargs)):
             return numpys(self, *args, **kwargs)
         return written_by(lambda x: getattr(x, name)(*lift(args), **lift(kwargs)), self, (args, kwargs))
 
@@ -371,13 +371,13 @@ def showing(name: str) -> Any:
 
     def method(self: Buffer, *args: Any, **kwargs: Any) -> Any:
         made = ask(self) if ask else numpys(self, *args, **kwargs)
-        if not stands(self) or (made.dtype == self.dtype and owner_of(made) is self._root.owner):
+        if not became_traced(self) or (made.dtype == self.dtype and owner_of(made) is self._root.owner):
             return made
         traced = value_of(self)
         return getattr(traced, name) if ask else getattr(traced, name)(*args, **kwargs)
 
     def assign(self: Buffer, v: Any) -> None:
-        if stands(self) or is_traced(v):
+        if became_traced(self) or is_traced(v):
             written_by(lambda x: setattr(x, name, lift(v)), self, v)
         else:
             numpys.__set__(self, v)
@@ -388,7 +388,7 @@ def showing(name: str) -> Any:
 def memory(name: str) -> property:
     """Return an attribute that shows the memory, which a traced array has not."""
     numpys = getattr(np.ndarray, name)
-    return property(lambda self: getattr(value_of(self), name) if stands(self) else numpys.__get__(self))
+    return property(lambda self: getattr(value_of(self), name) if became_traced(self) else numpys.__get__(self))
 
 
 for make, names in ((memory, ("ctypes", "data")), (reading, READING), (writing, WRITING), (showing, SHOWING)):

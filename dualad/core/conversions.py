@@ -15,7 +15,7 @@ from .levels import ADAPTED, Handle
 # --- conversions ------------------------------------------------------------------------------------------------------------
 
 
-def lost(x, what, advice):
+def conversion_error(x, what, advice):
     """Return the error for a conversion that would lose the derivative; called by the method that Python or NumPy asks for it."""
     frame = sys._getframe(2)
     name, where = within(outwards(frame))
@@ -64,7 +64,7 @@ class Description(Text):
     __hash__ = Text.__hash__
 
 
-def refused(name):
+def refusing(name):
     """Return a method of texts that computes with what is described."""
 
     def method(self, *args):
@@ -81,7 +81,7 @@ for name in (
     "__ne__", "count", "endswith", "find", "index", "isdecimal", "isdigit", "isnumeric", "partition", "rfind", "rpartition", "split",
     "startswith", "zfill",
 ):  # fmt: skip
-    setattr(Description, name, refused(name))
+    setattr(Description, name, refusing(name))
 
 
 #: modules of SciPy with functions that have rows
@@ -117,7 +117,7 @@ def as_objects(x, copy=None):
     x.level.check()
     frame = asking(inner := sys._getframe(2))
     if frame is not None and compiled(frame):
-        lost(x, "an array of plain numbers", "")  # to be raised in the place of what compiled code raises, if it does
+        conversion_error(x, "an array of plain numbers", "")  # to be raised in the place of what compiled code raises, if it does
     if x.dtype.kind == "c":
         raise TypeError(
             "a complex traced value cannot sit in an object array (NumPy would take its .imag for 0): use "
@@ -130,7 +130,7 @@ def as_objects(x, copy=None):
     if user is not None and x.level.objects is None:
         x.level.objects = place(user, user.f_lineno)
     if user is not None and x.size > 32:  # about a few numbers, a warning is noise
-        warn(slow(x, within(outwards(frame))[0]), user)
+        warn(object_array_warning(x, within(outwards(frame))[0]), user)
     plain = x
     while isinstance(plain, Handle):
         plain = plain.payload if plain.level.abstract else plain.primal
@@ -144,7 +144,7 @@ def as_objects(x, copy=None):
     return elements
 
 
-def slow(x, name):
+def object_array_warning(x, name):
     """Return the warning that a large array becomes one of objects, in a function of an installed package if it has a name."""
     made = f"a traced array of {x.size} elements becomes an object array here"
     why = "correct but slow, an operation of Python for each element"

@@ -199,7 +199,7 @@ def masked_call(ufunc, args, kwargs, where):
     mask = primal(where)
     if isinstance(mask, Handle):  # a program has one shape for all values: the others are computed, too, where no partial is infinite
         index: Any = ...
-        results = ufunc(*(inside(arg, mask) for arg in args), **kwargs)
+        results = ufunc(*(masked_operand(arg, mask) for arg in args), **kwargs)
     else:
         index = mask = np.broadcast_to(mask, outs[0].shape)
         results = ufunc(*(np.broadcast_to(arg, mask.shape)[mask] for arg in args), **kwargs)
@@ -208,14 +208,14 @@ def masked_call(ufunc, args, kwargs, where):
     return outs if len(outs) > 1 else outs[0]
 
 
-def inside(arg, mask):
+def masked_operand(arg, mask):
     """Return an operand with a number in the place of what a mask leaves out."""
     if type(arg) in (bool, int, float, complex):
         return arg
-    return np.where(mask, arg, harmless(dtype_of(arg)))
+    return np.where(mask, arg, harmless_number(dtype_of(arg)))
 
 
-def harmless(dtype):
+def harmless_number(dtype):
     """Return the number that stands where a mask is false: most functions and their derivatives are finite at it."""
     return dtype.type(0.5 if dtype.kind in "fc" else dtype.kind != "b")
 

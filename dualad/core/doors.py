@@ -28,18 +28,18 @@ def converted(x: Any, dtype: Any = None) -> Any:
     return x if dtype is None or np.dtype(dtype) == x.dtype else x.astype(dtype)
 
 
-def is_shown(x: Any, made: Any) -> bool:
+def may_share(x: Any, made: Any) -> bool:
     """Return whether what was made of an argument is that, or may show the memory of it."""
     return made is x or type(x) is Buffer
 
 
-def checked(x: Any) -> Any:
+def finite(x: Any) -> Any:
     if not np.all(np.isfinite(x)):
         raise ValueError("array must not contain infs or NaNs")
     return x
 
 
-def fresh(x: Any, numpys: Callable[..., Any]) -> Any:
+def without_stale_numbers(x: Any, numpys: Callable[..., Any]) -> Any:
     """Return a plain array; one of the memory of an array that became traced is refused."""
     if FILLED:
         refuse_stale([x], public_name(numpys))
@@ -59,17 +59,15 @@ def door(numpys: Callable[..., Any], made: Callable[[Any], Any] = lambda x: x) -
 
     @wraps(numpys)
     def opened(a: Any, dtype: Any = None, *args: Any, copy: Any = None, **kwargs: Any) -> Any:
-        whole = type(a) is Buffer and made is not checked  # NumPy says whether it shows the same memory
-        if whole:
-            x = numpys(as_array(a), dtype, *args, **kwargs if copy is None else {"copy": copy, **kwargs})
-            if owner_of(x) is owner_of(a):
-                return as_buffer(x, a)
+        options = kwargs if copy is None else {"copy": copy, **kwargs}
+        whole = type(a) is Buffer and made is not finite  # NumPy says whether it shows the same memory
+        if whole and owner_of(x := numpys(as_array(a), dtype, *args, **options)) is owner_of(a):
+            return as_buffer(x, a)
         if is_traced(a):
             x = made(converted(a, dtype))
-            return x.copy("K") if (copy or whole) and is_shown(a, x) else x
-        options = kwargs if copy is None else {"copy": copy, **kwargs}
+            return x.copy("K") if (copy or whole) and may_share(a, x) else x
         try:
-            x = fresh(numpys(a, dtype, *args, **options), numpys)
+            x = without_stale_numbers(numpys(a, dtype, *args, **options), numpys)
         except ValueError:
             return opened(converts_itself(a, "__array__"), dtype, *args, **options)
         return as_buffer(x, a) if type(a) is Buffer else as_buffer(x) if LIVE and type(a) in (list, tuple) else x
@@ -127,10 +125,10 @@ def maker(numpys: Callable[..., Any], shown: bool = False, blank: bool = False) 
 def array(object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", ndmin: int = 0, **kwargs: Any) -> Any:
     copies = getattr(copy, "value", copy) == 1  # may be a _CopyMode, which has no truth value
     if not is_traced(object):
-        made = fresh(np.array(object, dtype, copy=copy, order=order, ndmin=ndmin, **kwargs), np.array)
+        made = without_stale_numbers(np.array(object, dtype, copy=copy, order=order, ndmin=ndmin, **kwargs), np.array)
         return as_buffer(made) if LIVE and copies else made
     made = converted(object, dtype)
-    made = made.copy(order) if copies and is_shown(object, made) else made
+    made = made.copy(order) if copies and may_share(object, made) else made
     return np.reshape(made, (1,) * (ndmin - made.ndim) + made.shape) if made.ndim < ndmin else made
 
 
@@ -303,7 +301,7 @@ DOORS: list[Any] = [
     door(np.asarray),
     door(np.asanyarray),
     door(np.require),
-    door(np.asarray_chkfinite, checked),
+    door(np.asarray_chkfinite, finite),
     door(np.ascontiguousarray, np.atleast_1d),
     door(np.asfortranarray, lambda x: np.copy(np.atleast_1d(x), "F")),
 ]

@@ -12,7 +12,7 @@ from ..rules.calling import public_name
 from ..rules.kinds import COMPARISONS, OPERATORS, ROWS, SYMBOLS
 from ..rules.sparse import is_sparse
 from ..support.callers import searches
-from .conversions import comes_from_a_loop, defers, lift_of, lost, refuse_kind, refuse_search, refuse_tie
+from .conversions import comes_from_a_loop, conversion_error, defers, lift_of, refuse_kind, refuse_search, refuse_tie
 from .traced import Traced, example_of
 
 SAME_METHODS = (
@@ -176,7 +176,7 @@ def flags(self):
 
 def as_integer_ratio(self):
     """Raise: a ratio of integers, which `Fraction` and others make of a float, has no derivative."""
-    raise lost(self, "a ratio of integers (Fraction)", "compute with floats, or take dualad.primal(x) for the plain number")
+    raise conversion_error(self, "a ratio of integers (Fraction)", "compute with floats, or take dualad.primal(x) for the plain number")
 
 
 def to_device(self, device, /, *, stream=None):

@@ -20,7 +20,7 @@ from ..rules.indexing import cast, discretize, getitem, locate
 from ..rules.kinds import ROWS, Composite, Differentiable
 from ..rules.sparse import is_sparse, sparse_matmul
 from ..support.callers import asks_exactly, asserting
-from .conversions import STANDING, Description, Text, another_goes_first, as_objects, lift, lift_of, lost
+from .conversions import STANDING, Description, Text, another_goes_first, as_objects, conversion_error, lift, lift_of
 from .dispatch import apply, apply_method, array, dtype_of, highest, holds_traced, looked_at, masked_call, packed, primal, strengthen
 from .flat import Flat
 from .levels import Handle, Owner, View, new, version_of
@@ -114,6 +114,14 @@ class Traced(Shaped, Handle):
             elif another_goes_first(types):
                 return NotImplemented
         row = ROWS.get(fn)
+        if (
+            type(row) is Composite
+            and row.required <= len(args) <= row.most
+            and not (row.like or row.value_dependent or "out" in kwargs or (row.dtype_at is not None and "dtype" in kwargs))
+            and self.level.objects is None
+            and not row.restates(args, kwargs)
+        ):
+            return row.body(*args, **kwargs)
         return apply(fn, (self, *args) if row is not None and row.like else args, kwargs)
 
     @classmethod
@@ -127,7 +135,7 @@ class Traced(Shaped, Handle):
         if dtype.kind in "biu":  # no derivative is lost
             return np.array(primal(self)).astype(dtype)
         if dtype.kind != "O":
-            raise lost(
+            raise conversion_error(
                 self,
                 f"a plain array of {dtype}",
                 "drop the dtype if one was given, use np.stack([...]) or dualad.array([...]), make the array with np.zeros_like(x) of a "
@@ -149,7 +157,7 @@ class Traced(Shaped, Handle):
     def __float__(self):
         if asserting(sys._getframe(1)):
             return float(looked_at(self))
-        raise lost(
+        raise conversion_error(
             self,
             "float()",
             "use NumPy functions (np.sin, not math.sin); to fill an array write into np.zeros_like(x) of a traced x or use "
@@ -157,7 +165,7 @@ class Traced(Shaped, Handle):
         )
 
     def __complex__(self):
-        raise lost(self, "complex()", "write a + 1j * b, or take dualad.primal(x) for the plain number")
+        raise conversion_error(self, "complex()", "write a + 1j * b, or take dualad.primal(x) for the plain number")
 
     def __len__(self):
         if self.ndim == 0:
@@ -202,8 +210,7 @@ class Traced(Shaped, Handle):
     def __ceil__(self):
         return int(np.ceil(self._peek()))
 
-    def __trunc__(self):
-        return int(self._peek())
+    __trunc__ = __int__
 
     def _peek(self):
         """Return the value one level down, with the level checked."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.conversions import LIFTS, lift_of, lost
+from ..core.conversions import LIFTS, conversion_error, lift_of
 from ..core.dispatch import highest
 from ..core.levels import Handle, Level, Owner, new, shared_view, version_of
 from ..core.traced import Traced
@@ -135,7 +135,9 @@ LIFTS["dask.array.core.Array"] = lifted
 
 def refuse_token(x):
     """Raise where dask makes a traced value a part of a graph, which no derivative passes through: it asks for its token first."""
-    raise lost(x, "a part of a dask graph", "use NumPy functions, which take dask arrays and traced ones together: np.dot(B, x)")
+    raise conversion_error(
+        x, "a part of a dask graph", "use NumPy functions, which take dask arrays and traced ones together: np.dot(B, x)"
+    )
 
 
 Traced.__dask_tokenize__ = refuse_token  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from ..core.dispatch import indexed
 from ..core.levels import Owner, View, new, shared_view, version_of
 from ..core.traced import Traced
 from ..rules.indexing import getitem
-from ..rules.kinds import ROWS, Composite, Constant, Elementwise, strong_multiply
+from ..rules.kinds import ROWS, Constant, Elementwise, strong_multiply
 from ..rules.partials import ANS, FIRST, MINUS_ONE, ONE, SECOND, product, scale
 from .dual import Dual
 from .generated import SHORT, define_operators
@@ -165,7 +165,7 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
 
 
 def array_function(self, fn, types, args, kwargs):
-    """Evaluate an array function; one that has a body, or one of an array that was never written, directly."""
+    """Evaluate an array function; one of an array that was never written directly."""
     row = ROWS.get(fn)
     if row is not None and row.unary_linear_no_view and len(args) == 1 and not kwargs:
         level, a, t = self.level, self.primal, self.tangent
@@ -184,15 +184,6 @@ def array_function(self, fn, types, args, kwargs):
         joined = join(fn, self.level, args[0], **kwargs)
         if joined is not None:
             return joined
-    elif (
-        type(row) is Composite
-        and not (kwargs or row.like or row.value_dependent)
-        and row.required <= len(args) <= row.most
-        and len(types) == 1
-        and self.level.objects is None
-        and not row.restates(args, kwargs)
-    ):
-        return row.body(*args)
     elif (
         type(row) is Constant
         and row.complex_body is None

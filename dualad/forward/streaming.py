@@ -120,7 +120,7 @@ def make_writer(out, where, what):
     A block has its columns (of the shape of f's value) or rows (of the shape of x) along the first axis.
     """
     if callable(out):
-        return lambda start, stop, block, rows, columns: out(slice(start, stop), last(block) if what == "column" else block)
+        return lambda start, stop, block, rows, columns: out(slice(start, stop), columns_last(block) if what == "column" else block)
     if not hasattr(out, "__setitem__") or not hasattr(out, "shape"):
         raise TypeError(f"{where}: out is {out!r}: give an array, a memmap, or a function of a slice and a block of {what}s")
     if issubclass(type(out), np.ndarray) and not out.flags.writeable:
@@ -143,14 +143,14 @@ def make_writer(out, where, what):
             return
         index = (slice(start, stop),) if len(own) == 1 else np.unravel_index(np.arange(start, stop), own)
         if what == "column":
-            out[(Ellipsis, *index)] = last(block)
+            out[(Ellipsis, *index)] = columns_last(block)
         else:
             out[index] = block
 
     return write
 
 
-def last(block):
+def columns_last(block):
     """Return a block with its first axis last."""
     return np.moveaxis(block, 0, -1)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from ..core.dispatch import dtype_of, harmless
+from ..core.dispatch import dtype_of, harmless_number
 from ..core.levels import Handle, Level, new
 from ..core.traced import Traced, example_of
 from ..rules.calling import signature
@@ -181,7 +181,7 @@ class Selection(Traced):
         if not isinstance(arg, Handle) or arg.dtype.kind not in "fc":
             return arg
         dtype = np.result_type(*dtypes, arg.dtype.type(0).item()) if is_weak(arg) else arg.dtype
-        return np.where(self.spread_mask(self.behind), arg, harmless(dtype))
+        return np.where(self.spread_mask(self.behind), arg, harmless_number(dtype))
 
     def reduced(self, row, parameters, args, kwargs):
         """Evaluate a reduction: of the elements that the mask selects, where the axis that it made is among the axes."""
@@ -313,7 +313,7 @@ class Selection(Traced):
     def cleaned(self, number=None):
         """Return the full array with a number, or harmless ones, where the mask is false."""
         dtype = dtype_of(self.primal)
-        return np.where(self.spread_mask(self.behind), self.primal, harmless(dtype) if number is None else dtype.type(number))
+        return np.where(self.spread_mask(self.behind), self.primal, harmless_number(dtype) if number is None else dtype.type(number))
 
     def check_mask(self, other):
         """Raise where another selection is not known to be of the same mask."""

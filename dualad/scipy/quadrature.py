@@ -21,7 +21,7 @@ from ..core.traced import Traced
 from ..rules.constants import evaluate
 from ..rules.cotangents import is_symbolic
 from ..support.callers import trimmed
-from ..verbs.called import called, opened, same
+from ..verbs.called import called, interned, traced_arguments
 from ..verbs.implicit import plain_value
 
 WAY_OUT = "scipy.integrate.quad chooses its places on plain values, which are known only when the program runs: call it outside of jit"
@@ -142,7 +142,7 @@ def quad(
 ) -> Any:  # fmt: skip
     if not callable(func):  # of C
         return si.quad(func, a, b, args, full_output, epsabs, epsrel, limit, points, weight, wvar, **options)
-    compiled = opened(((func, a, b, args, full_output, epsabs, epsrel, limit, points, weight, wvar), options))
+    compiled = traced_arguments(((func, a, b, args, full_output, epsabs, epsrel, limit, points, weight, wvar), options))
     if compiled:
         if full_output:
             raise TypeError("scipy.integrate.quad: with full_output= it cannot be compiled: leave it out")
@@ -190,7 +190,7 @@ class Part:
 
 def in_program(integrate: Callable, values: tuple, made: Callable, key: Any) -> tuple:
     """Return the integral, and SciPy's estimate of its error, that a program calls for."""
-    value, error = (same(Part(integrate, made, index), key, index) for index in (0, 1))
+    value, error = (interned(Part(integrate, made, index), key, index) for index in (0, 1))
     return called(value, *values), evaluate(error, *values)
 
 
@@ -223,7 +223,7 @@ def nquad(func: Callable, ranges: Any, args: Any = None, opts: Any = None, full_
     """As SciPy's, the integral by the last variable of integrals by those before it."""
     if full_output or not callable(func):
         return si.nquad(func, ranges, args, opts, full_output)
-    compiled = opened(((func, ranges, args, opts), {}))
+    compiled = traced_arguments(((func, ranges, args, opts), {}))
     if compiled:
         return in_program(nquad, *compiled)
     each: Any = opts if isinstance(opts, list | tuple) else [opts or {}] * len(ranges)

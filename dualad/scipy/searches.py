@@ -23,7 +23,7 @@ from ..core.traced import Traced
 from ..rules.constants import evaluate
 from ..rules.scipy.entering import by_body
 from ..support.callers import trimmed
-from ..verbs.called import opened, same
+from ..verbs.called import interned, traced_arguments
 from ..verbs.gradient import gradient
 from ..verbs.implicit import plain_value, with_derivatives
 from ..verbs.jacobian import jacobian
@@ -219,10 +219,10 @@ def entered(name: str, kind: Callable, *, pair: str | None = None, elementwise: 
         for key in BOUNDS & given.keys():
             if any(isinstance(leaf, Traced) for leaf in optree.tree_leaves(given[key])):
                 raise TypeError(f"{title} has no derivative with respect to its argument {key!r}: pass plain bounds (dualad.primal)")
-        compiled = opened(given)
+        compiled = traced_arguments(given)
         if compiled:
             values, made, key = compiled
-            result = compiled_search(same(Run(scipys, signature, made, title), title, key), values)
+            result = compiled_search(interned(Run(scipys, signature, made, title), title, key), values)
         else:
             call.arguments.update({key: plain.argument(x, key) for key, x in given.items()})
             result = scipys(*call.args, **call.kwargs)
@@ -241,7 +241,7 @@ def entered(name: str, kind: Callable, *, pair: str | None = None, elementwise: 
 
         def solved(x: Any) -> Any:
             if compiled:
-                return solution(same(Equation(title, residual, elementwise, free), title, key), x, *values)
+                return solution(interned(Equation(title, residual, elementwise, free), title, key), x, *values)
             plainly = problem({**call.arguments, first: given[first]})
             return with_derivatives(x, exact.equation, plainly.equation, title, elementwise=elementwise, free=free(x))
 

@@ -31,7 +31,7 @@ from .jacobian import jacobian
 MADE: WeakValueDictionary[Any, Any] = WeakValueDictionary()
 
 
-def same(made, *key):
+def interned(made, *key):
     """Return what was made before of this kind and with this key, if a program holds it, else this."""
     return MADE.setdefault((type(made), *key), made)
 
@@ -68,7 +68,7 @@ def identity(x, around=()):
     return (kind, *each(vars(x))) if users else key_of(x)
 
 
-def opened(given):
+def traced_arguments(given):
     """Return the traced values that arguments hold, what makes arguments of other values, and a key of these; None unless a program is
     traced whose values they are."""
     if not any(level.abstract for level in tuple(LIVE)):
@@ -118,11 +118,11 @@ class Called(Differentiable):
     def jvp(self, ans, args, kwargs, tangents):
         fn, *leaves = args
         moving = tuple(i for i, t in enumerate(tangents[1:]) if t is not None)
-        return called(same(Pushed(fn, moving), fn, moving), *leaves, *(tangents[1 + i] for i in moving))
+        return called(interned(Pushed(fn, moving), fn, moving), *leaves, *(tangents[1 + i] for i in moving))
 
     def vjp(self, i, g, ans, args, kwargs):
         fn, *leaves = args
-        return called(same(Pulled(fn, i - 1), fn, i - 1), g, *leaves)
+        return called(interned(Pulled(fn, i - 1), fn, i - 1), g, *leaves)
 
 
 register(Called(called, (), (), batch=False, called="it calls a function of Python"))

@@ -15,7 +15,7 @@ from ..rules.calling import public_name
 from ..rules.constants import evaluate
 from ..rules.cotangents import is_symbolic
 from ..support.hints import Rest, Result
-from .called import identity, same
+from .called import identity, interned
 from .solutions import Equation, slope_of, solution, solver
 
 # --- public -----------------------------------------------------------------------------------------------------------------
@@ -75,9 +75,9 @@ def implicit(residual: Callable[..., Any], solve: Callable[Rest, Result], *, spa
             return solve(*params)  # type: ignore[call-arg]
         if sparsity is None and any(is_symbolic(leaf) and leaf.level.id for leaf in traced):
             key = structure, identity(solve), identity(residual)
-            x = evaluate(same(Solver(solve, structure), *key), *leaves)
+            x = evaluate(interned(Solver(solve, structure), *key), *leaves)
             equation = Equation("dualad.implicit", lambda x, *leaves: residual(x, *optree.tree_unflatten(structure, leaves)))
-            return solution(same(equation, *key), x, *leaves)
+            return solution(interned(equation, *key), x, *leaves)
         plain: Any = optree.tree_map(lambda leaf: plain_value(leaf, WAY_OUT), params)
         x = solve(*plain)  # type: ignore[call-arg]
         return with_derivatives(x, lambda y: residual(y, *params), lambda y: residual(y, *plain), "implicit", sparsity=sparsity)
