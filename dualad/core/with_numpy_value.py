@@ -6,6 +6,7 @@ from ..rules.calling import public_name
 from ..rules.cotangents import is_symbolic
 from ..rules.indexing import restate
 from ..rules.kinds import ROWS
+from ..rules.shapes import as_array
 from .dispatch import dtype_of
 from .levels import Handle
 
@@ -38,6 +39,9 @@ def with_value(result, value, level, fn):
     if isinstance(value, tuple | list):
         parts = [with_value(part, own, level, fn) for part, own in zip(result, value, strict=True)]
         return type(value)(parts) if type(value) in (tuple, list) else type(value)(*parts)
+    if isinstance(value, np.poly1d):
+        return np.poly1d(with_value(np.poly1d(result).coeffs, value.coeffs, level, fn))
+    result = as_array(result)  # else traced numbers in a list, or in an array of objects, would lose their derivatives
     if not isinstance(result, Handle) or result.level is not level or dtype_of(value).kind not in "fc":
         return value
     shape = np.shape(value)

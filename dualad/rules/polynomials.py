@@ -169,7 +169,7 @@ def horner(c, x):
 composite(np.poly,    poly, value_dependent=True, with_numpy_value=True)
 composite(np.polymul, lambda a1, a2: convolve_full(trimmed(a1), trimmed(a2)), value_dependent=True, with_numpy_value=True)
 for fn in (np.polyadd, np.polysub, np.polyval, np.polyder):
-    composite(fn, by_numpy(fn), with_numpy_value=True)
+    composite(fn, by_numpy(fn))
 composite(np.polyint, polyint, with_numpy_value=True)
 composite(np.polydiv, polydiv, value_dependent=True, with_numpy_value=True)
 composite(np.polyfit, polyfit, value_dependent=lambda x, y, deg, rcond=None, full=False, w=None, cov=False: (x, w), with_numpy_value=True)

@@ -221,8 +221,11 @@ def per_axis(setting, ndim):
     return [(setting[i, 0], setting[i, 1]) for i in range(ndim)]
 
 
-def as_array(x):
+def as_array(x, dtype=None):
     """Return numbers, nested lists or object arrays of numbers, plain or traced, as one array."""
+    if dtype is not None:
+        x = as_array(x)
+        return x if x.dtype == dtype else x.astype(dtype)
     if hasattr(type(x), "__dualad_apply__"):
         return x
     x = list(x) if issubclass(type(x), np.ndarray) and x.dtype == object and x.ndim else x

@@ -384,17 +384,6 @@ def variables(m, rowvar, flip, dtype):
     return np.transpose(m) if flip and not rowvar else m
 
 
-def corrcoef(x, y=None, rowvar=True, *, dtype=None, **old):
-    c = np.cov(x, y, rowvar, dtype=dtype)
-    if np.ndim(c) == 0:
-        return c / c
-    deviation = np.sqrt(np.real(np.diagonal(c)))
-    c = c / deviation[:, None] / deviation[None, :]
-    if np.iscomplexobj(c):
-        return np.clip(np.real(c), -1.0, 1.0) + 1j * np.clip(np.imag(c), -1.0, 1.0)
-    return np.clip(c, -1.0, 1.0)
-
-
 def histogram_values(a, bins=10, range=None, *rest, **options):
     """Return what decides where the edges of bins are."""
     return (bins, range) if np.ndim(bins) == 1 or (range is not None and type(bins) is not str) else (a, bins, range)
@@ -435,7 +424,7 @@ composite(np.histogram2d,   by_numpy(np.histogram2d), value_dependent=histogram2
 composite(np.histogramdd,   histogramdd, value_dependent=histogramdd_values, with_numpy_value=True)
 composite(np.histogram_bin_edges, bin_edges, value_dependent=True, with_numpy_value=True)
 composite(np.cov,           cov, with_numpy_value=True)
-composite(np.corrcoef,      corrcoef, with_numpy_value=True)
+composite(np.corrcoef,      by_numpy(np.corrcoef))
 composite(np.amax,          lambda a, *args, **kwargs: np.max(a, *args, **kwargs))
 composite(np.amin,          lambda a, *args, **kwargs: np.min(a, *args, **kwargs))
 # fmt: on
