@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..graph.handled import again
+from ..graph.handled import rerun_in_numpy
 from ..graph.program import Value
 from ..graph.to_numpy import joined
 from ..loops.forms import Buffer, Fill, Made, Node
@@ -53,7 +53,7 @@ class Callers:
             "errstate": np.errstate,
             "fortran": np.asfortranarray,
             "fit": prepared,
-            "again": again,
+            "rerun_in_numpy": rerun_in_numpy,
             "program": plan.program,
             "takes": list(plan.given.values()),
             "work": [(node.shape, node.dtype) for node in self.work],
@@ -158,10 +158,10 @@ class Callers:
         outs = f"({''.join(f'{self.output(k)}, ' for k in range(len(self.outs)))})"
         if self.packs:
             taken = [f"[{given}] = [take(inputs) for take in takes]", *map("{} = {}".format, inputs, fitted)]
-            self.define("raw", "*inputs", [*taken, *allocated], outs, "again(program, inputs)")
+            self.define("raw", "*inputs", [*taken, *allocated], outs, "rerun_in_numpy(program, inputs)")
             space["call"] = space["raw"]
         else:
-            self.define("raw", given, allocated, outs, f"again(program, ({given}{',' * bool(given)}))")
+            self.define("raw", given, allocated, outs, f"rerun_in_numpy(program, ({given}{',' * bool(given)}))")
             exec(f"def call({given}): return raw({', '.join(fitted)})", space)
         space["joined"] = joined(space["call"])
         into = self.into()

@@ -34,7 +34,7 @@ class Names:
         self.shares, self.sharing = shares, set[Node]()
         self.free: dict[tuple, list[Var]] = {}
         if shares and any(map(is_large, plan.stored)):
-            kept = {*map(memory_of, plan.outputs), *straight_roots(plan)}
+            kept = {*map(memory_of, plan.outputs), *unrolled_roots(plan)}
             last = {node: place for place, nodes in enumerate(uses(plan)) for node in nodes}
             for node, place in last.items():
                 if is_large(node) and node in plan.stored and node not in kept:
@@ -76,11 +76,11 @@ def is_large(node):
     return node.size * node.dtype.itemsize >= SMALL_ARRAY_BYTES
 
 
-def straight_roots(plan):
-    """Yield what straight code stores, which is known to be read only when all is emitted."""
+def unrolled_roots(plan):
+    """Yield what unrolled nests store, which is known to be read only when all is emitted."""
     for step in plan.steps:
         for nest in step.nests if isinstance(step, Part) else ():
-            yield from nest.roots if nest.kind == "straight" else ()
+            yield from nest.roots if nest.kind == "unrolled" else ()
 
 
 def uses(plan):
@@ -185,7 +185,7 @@ class Function:
     def pull(self, box):
         return Pull(self.plan.stored, self.lasting, box, self.plan.program.adjoint, self.plan.fuses)
 
-    def straight(self, nest):
+    def unrolled(self, nest):
         """Emit small roots element by element."""
         pull = self.pull(())
         body = Body(self, ())
@@ -420,7 +420,7 @@ class Function:
     # --- the function -------------------------------------------------------------------------------------------------------------
 
     def finished(self, needed):
-        """Return the function and what stands before it; of straight code only those elements are stored that are read from memory."""
+        """Return the function and what stands before it; of unrolled nests only those elements are stored that are read from memory."""
         statements = [statement for statement in self.statements if not isinstance(statement, tuple) or statement[0] in needed]
         self.used.update((statement[0], None) for statement in statements if isinstance(statement, tuple))
         used = dict.fromkeys(self.buffers.owners[self.buffers.variable(node)] for node in self.used)

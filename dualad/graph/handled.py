@@ -41,7 +41,7 @@ def own(leaf):
     return copied_to_write(leaf) if issubclass(type(leaf), np.ndarray) else leaf
 
 
-def again(program: Program, inputs) -> tuple:
+def rerun_in_numpy(program: Program, inputs) -> tuple:
     """Return the outputs of a program as NumPy and Python evaluate it; an error names the line of the operation that raises it.
 
     Loops raise where an index is out of bounds, or a Python integer grows beyond 64 bits, which here stays exact.

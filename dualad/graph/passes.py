@@ -27,8 +27,8 @@ def optimised(program: Program, exact=True, adjoint=False) -> Program:
     """
     passes = [simpler, common, forwarded, fold, simpler, common, dead]
     if not exact:
-        straight = [partial(forwarded, adjoint=True)] if adjoint else []
-        passes = [simpler, relaxed, common, forwarded, restored, *straight, fold, common, dead]
+        forwarded_adjoint = [partial(forwarded, adjoint=True)] if adjoint else []
+        passes = [simpler, relaxed, common, forwarded, restored, *forwarded_adjoint, fold, common, dead]
     for one in passes:
         program = one(program)
     program.adjoint = adjoint

@@ -16,7 +16,7 @@ import numpy as np
 from ..rules.indexing import getitem, is_basic, overwritten, scatter, updated
 from ..rules.kinds import ROWS, SYMBOLS, Differentiable, row_says
 from ..support.costs import SMALL_ARRAY_BYTES
-from .handled import again
+from .handled import rerun_in_numpy
 from .program import Program, Value, values_in
 
 numbers = count()
@@ -53,13 +53,13 @@ def compile_python(program: Program, threads: int | None = None) -> Executable:
             with np.errstate(all="ignore"):
                 return program_in_numpy(*inputs)
         except Exception:
-            return again(program, inputs)
+            return rerun_in_numpy(program, inputs)
 
     def named(*inputs):
         try:
             return program_in_numpy(*inputs)
         except Exception:
-            return again(program, inputs)
+            return rerun_in_numpy(program, inputs)
 
     called = len(program.operations)
     notes = f"NumPy: {called} operations, {writer.reused} into buffers of operands, {writer.in_place} assignments in place"

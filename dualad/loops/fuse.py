@@ -2,7 +2,7 @@
 
 A value gets a buffer (it is a *root*) if it is an output, feeds what cannot be computed element by element, or would be computed
 several times and is dear (`worth_storing`). All else is an expression that is pulled into the loops that read it. Roots over one index
-space that do not read each other at other indices share a loop nest; small ones are straight code without loops.
+space that do not read each other at other indices share a loop nest; small ones are unrolled: code without loops.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def worth_storing(times: float, cost: float, outside: bool = False) -> bool:
 
 @dataclass(eq=False)
 class Nest:
-    """Roots that share the loops over one index space; of `kind` ``loops``, ``straight``, ``scan`` or ``scatter``.
+    """Roots that share the loops over one index space; of `kind` ``loops``, ``unrolled``, ``scan`` or ``scatter``.
 
     Where it is cut into blocks (see `threads`), these are of so many `rows`.
     """
@@ -135,7 +135,7 @@ def terms(node):
     return node.form.source.size // max(node.size, 1)
 
 
-def straight(node, cost):
+def is_unrolled(node, cost):
     """Return whether a root is written out element by element; as an array that numbers are gathered in is, however long it is."""
     if isinstance(node.form, Piecewise) and len(node.form.regions) == node.size and all(x.source.size == 1 for x in node.form.regions):
         return True
@@ -234,7 +234,7 @@ def chosen_roots(order, forced, cost):
         if node in forced or worth_storing(times(node, reads[node]), cost[node], stands_outside(node, reads[node])):
             stored.add(node)
             space = form.source.shape if isinstance(form, Reduce | Scatter) else node.shape
-            where = "straight" if straight(node, cost) else (space[:-1] if in_slabs(node) else space, phase[node])
+            where = "unrolled" if is_unrolled(node, cost) else (space[:-1] if in_slabs(node) else space, phase[node])
             own = start([(0, n) for n in space])
             reads[node] = {(where, start([(0, n) for n in node.shape])): True}
             if isinstance(form, Reduce):
@@ -369,22 +369,22 @@ def steps_of(order, stored):
 def place(root, level, nests, home, stored, cost):
     """Put a root into the first nest of its index space that it may join, or into a new one."""
     kind = (
-        "straight" if straight(root, cost)
+        "unrolled" if is_unrolled(root, cost)
         else "scan" if isinstance(root.form, Cumulative)
         else "scatter" if isinstance(root.form, Scatter)
         else "loops"
     )  # fmt: skip
-    shape = () if kind == "straight" else root.form.source.shape if isinstance(root.form, Reduce) else root.shape
+    shape = () if kind == "unrolled" else root.form.source.shape if isinstance(root.form, Reduce) else root.shape
     first = 0
     for other, same, plain in stored_reads(root, stored):
         if home.get(other, (-1, 0))[0] == level:
             at = home[other][1]
-            allowed = plain if kind == "straight" else kind == "loops" and same and not isinstance(other.form, Reduce)
+            allowed = plain if kind == "unrolled" else kind == "loops" and same and not isinstance(other.form, Reduce)
             joins = allowed and nests[at].kind == kind
             first = max(first, at if joins else at + 1)
     for at in range(first, len(nests)):
         nest = nests[at]
-        if nest.kind == kind == "straight":
+        if nest.kind == kind == "unrolled":
             break
         together = len(nest.roots) < 3 * LANES and not any(map(is_product, (root, *nest.roots)))
         if nest.kind == kind == "loops" and nest.shape == shape and together:

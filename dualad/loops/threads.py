@@ -33,7 +33,7 @@ def in_blocks(plan: Plan) -> Plan:
             nest.roots = [partial_of(root, nest, plan) if root in sums else root for root in nest.roots]
             steps.append(Part([nest]))
             if sums:
-                kept.append(Nest("straight", (), sums))
+                kept.append(Nest("unrolled", (), sums))
         if kept:
             steps.append(Part(kept))
     plan.steps = steps

@@ -27,7 +27,7 @@ def test_programs(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["marched", "layered"])
-def test_programs_in_straight_code(name):
+def test_programs_without_loops(name):
     source = emit(plan(traced(EXAMPLES[name][0], *EXAMPLES[name][1])), STEPS)
     assert sum(cut_up(source.module, part, 50)[1] for part in source.functions.values()) >= 10
 
