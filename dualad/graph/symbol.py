@@ -143,10 +143,7 @@ class Symbol(Traced):
             shape = shape[:counted] + shape[counted + 1 :] if counted >= 0 else shape
             lead = len(shape) - behind
             v = np.reshape(v, (*shape[:lead], *(1,) * mask.ndim, *shape[lead:]))
-        chosen = select(np.reshape(mask, mask.shape + (1,) * behind), v, part)
-        if chosen.dtype != part.dtype:
-            chosen = chosen.astype(part.dtype)
-        self._assign(ops, ..., chosen)
+        self._assign(ops, ..., select(np.reshape(mask, mask.shape + (1,) * behind), v, part))
 
     def _holds_array(self):
         return self._refresh().primal.kind == "array"

@@ -99,8 +99,8 @@ class Writer:
             self.lines += [f"try: alike = {' and '.join(alike)}", "except Exception: alike = False"]
             self.test("alike or fresh()")
         if watch.slow or watch.arrays:
-            self.space["slow"] = watch.slowly_fresh
-            self.test("slow()")
+            self.space.update(fresh=watch.fresh, slow=watch.slow)
+            self.test("fresh(slow)")
 
     def arguments(self, call, args, kwargs):
         """Test the positional arguments and those given by name."""

@@ -30,12 +30,12 @@ from weakref import ReferenceType
 
 import numpy as np
 
+from ..graph.visits import OURS
 from ..support.callers import owner
 from ..support.costs import MEMORY_BYTES, ONE_BY_ONE, WATCHED_DEPTH, WATCHED_LENGTH
 from ..support.equality import same_arrays
 from .impure import generators_of
 
-OURS = "dualad", "checkpoint"  # whose objects change when they are used
 BITS = Struct("dd").pack
 ATOMS = (float, int, bool, complex, str, bytes, type(None))
 ABSENT = object()  # what a place holds that holds nothing
@@ -95,13 +95,9 @@ class Watch:
         self.slow = [place for place in self.places if id(place) not in known]
         return left_out
 
-    def fresh(self) -> bool:
-        """Return whether nothing has changed."""
-        return all(map(holds, self.places)) and all(same_arrays(array, copy) for array, copy in self.arrays)
-
-    def slowly_fresh(self) -> bool:
-        """Return whether nothing has changed that `quick` does not tell."""
-        return all(map(holds, self.slow)) and all(same_arrays(array, copy) for array, copy in self.arrays)
+    def fresh(self, places=None) -> bool:
+        """Return whether nothing has changed, at all places or at these."""
+        return all(map(holds, self.places if places is None else places)) and all(same_arrays(*pair) for pair in self.arrays)
 
     # --- the look -----------------------------------------------------------------------------------------------------------
 
