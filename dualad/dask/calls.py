@@ -403,14 +403,15 @@ def broadcast(x, shape, subok=False):
     return da.broadcast_to(x, shape, chunks=tuple(chunks))
 
 
-def product(a, b, **options):
-    a, b = da.asarray(a), da.asarray(b)
-    return a * b if not (a.ndim and b.ndim) else da.matmul(a, b)
+def product(multiply):
+    def rule(a, b, **options):
+        a, b = da.asarray(a), da.asarray(b)
+        return multiply(a, b) if a.ndim and b.ndim else a * b
+
+    return rule
 
 
-def dotted(a, b, out=None):
-    a, b = da.asarray(a), da.asarray(b)
-    return a * b if not (a.ndim and b.ndim) else da.dot(a, b)
+matrix_product, dot_product = product(da.matmul), product(da.dot)
 
 
 def outer(a, b, out=None):

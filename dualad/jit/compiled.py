@@ -169,12 +169,16 @@ class Compiled:
         """Return plain values like those of a call."""
         return [as_kind(example_of(x), value) for x, value in zip(values, self.program.inputs, strict=True)]
 
+    def compiled_like(self, program, what):
+        """Return a derived program, which is compiled as this one is."""
+        return Compiled(program, self.backend, f"{what} of {self.__name__}", self.threads, self.waits)
+
     def pushed(self, values, tangents, directions, nan_safe=False):
         """Return the values and the tangents of the outputs (None for zero)."""
         key = "pushforward", directions, nan_safe, *map(signature_of, tangents)
         if key not in self.derived:
             program = pushforward(self.program, self.examples(values), list(map(example_of, tangents)), directions, nan_safe)
-            self.derived[key] = Compiled(program, self.backend, f"jvp of {self.__name__}", self.threads, self.waits)
+            self.derived[key] = self.compiled_like(program, "jvp")
         return self.derived[key](*values, *(t for t in tangents if t is not None))
 
     def pulled(self, values, wanted, cotangents, directions, nan_safe=False):
@@ -183,7 +187,7 @@ class Compiled:
         if key not in self.derived:
             program = pullback(self.program, self.examples(values), wanted, list(map(example_of, cotangents)), directions, nan_safe)
             del program.outputs[sum(wanted) :]
-            self.derived[key] = Compiled(program, self.backend, f"vjp of {self.__name__}", self.threads, self.waits)
+            self.derived[key] = self.compiled_like(program, "vjp")
         return self.derived[key](*values, *(g for g in cotangents if g is not None))
 
     def members(self, examples, moving):
@@ -199,11 +203,8 @@ class Compiled:
         if key not in self.derived:
             gs = [np.ones(out.shape, out.dtype)[()] if type(out) is Value and inexact(out) else None for out in self.program.outputs]
             program = optimised(pullback(self.program, self.examples(values), wanted, gs, None, nan_safe), self.exact, adjoint=True)
-            forward, backward = split_forward_backward(program, len(self.program.inputs), sum(wanted))
-            names = f"forward of {self.__name__}", f"backward of {self.__name__}"
-            self.derived[key] = tuple(
-                Compiled(half, self.backend, name, self.threads, self.waits) for half, name in zip((forward, backward), names, strict=True)
-            )
+            halves = split_forward_backward(program, len(self.program.inputs), sum(wanted))
+            self.derived[key] = tuple(map(self.compiled_like, halves, ("forward", "backward")))
         return self.derived[key]
 
 

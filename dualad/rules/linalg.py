@@ -425,9 +425,9 @@ def slogdet_vjp(g, ans, a):
 # fmt: off
 bilinear(np.matmul,      lambda g, a, b: pulled_to_first(g, a, b, (ndim_of(a), ndim_of(b))),
                          lambda g, a, b: pulled_to_second(g, a, b, (ndim_of(a), ndim_of(b))),
-                         pattern="product", batch=matmul_form, blocks="product", lower="matmul", inner=of_matrices,
+                         pattern="product", batch=matmul_form, blocks="matrix_product", lower="matmul", inner=of_matrices,
                          operator="matmul", selected="product")
-bilinear(np.dot,         dot_first, dot_second, pattern="dot", batch=dot_form, blocks="dotted", lower="dot", inner=of_dotted,
+bilinear(np.dot,         dot_first, dot_second, pattern="dot", batch=dot_form, blocks="dot_product", lower="dot", inner=of_dotted,
                          selected="product")
 bilinear(np.outer,       lambda g, a, b: np.reshape(np.dot(g, np.ravel(b)), shape_of(a)),
                          lambda g, a, b: np.reshape(np.dot(np.ravel(a), g), shape_of(b)), pattern="outer", batch=outer_form,

@@ -118,11 +118,8 @@ class Compressed:
 
     def in_one_call(self, colors):
         """Return the function of the value and the entries of a compiled function, compiled itself; the entries may be in parts."""
-        if self.made and self.made[-1][0] is colors:
-            return self.made[-1][1]
-        for k, (known, made) in enumerate(self.made):
+        for known, made in self.made:
             if known is colors:
-                self.made.append(self.made.pop(k))  # asked first next time
                 return made
         jitted, only_entries = self.f, self.only_entries
         inner = type(self)(jitted.f, self.argnums, None, max(colors.forward_colors, colors.reverse_colors), self.where, **self.options)
@@ -134,7 +131,7 @@ class Compressed:
             return parts if only_entries else (value, parts, *aux)
 
         made = Jit(entries, *jitted.options)
-        self.made = [*self.made[1 - KEPT_VARIANTS :], (colors, made)]
+        self.made = [(colors, made), *self.made[: KEPT_VARIANTS - 1]]
         return made
 
     def in_parts(self, colors, args, kwargs, f):

@@ -66,7 +66,7 @@ class Reader:
         if not any(self.sets[value].parts for value in reads):
             results = [Sets(out.shape) for out in outs]
         elif type(loop) is Scan and loop.live is None and loop.count * len(loop.body.operations) <= PROGRAM_OPERATIONS:
-            results = self.turned(loop, operation.args)
+            results = self.loop_results(loop, operation.args)
         else:
             try:
                 results = called(operation, self.of, self.known)
@@ -75,7 +75,7 @@ class Reader:
                 raise TooDense(f"sparsity: at the result {outs[0].type}{where} {error}: the derivative is dense") from None
         self.sets.update(zip(outs, results, strict=True))
 
-    def turned(self, loop, args):
+    def loop_results(self, loop, args):
         """Return the sets of the results of a loop, whose turns are read one after the other."""
         carried, stacks, params = loop.split([(self.of(arg), self.known(arg)) for arg in args])
         columns: dict = {}

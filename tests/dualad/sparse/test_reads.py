@@ -112,7 +112,7 @@ def test_neighbouring_rows_are_written_together_into_the_entries(monkeypatch):
     jac.fill(matrix, LINE)
     assert not found  # nothing is allocated
     compressed = next(c.cell_contents for c in jac.fill.__closure__ if isinstance(c.cell_contents, dualad.sparse.compressed.Compressed))
-    source = compressed.made[-1][1].source(LINE)
+    source = compressed.made[0][1].source(LINE)
     assert source.count("for j in") == 1 and all(f"[j, {k}] = " in source for k in range(3)) and pattern.nnz == matrix.nnz
 
 
