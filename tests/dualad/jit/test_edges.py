@@ -18,7 +18,7 @@ from comparing import same
 from in_groups import for_each
 
 from dualad import implicit, jit, jvp
-from dualad.graph.handled import again
+from dualad.graph.handled import rerun_in_numpy
 from dualad.jit import compiled
 from dualad.jit.compiled import BACKENDS
 from dualad.jit.impure import state_of
@@ -210,7 +210,7 @@ def test_results_of_another_evaluation_are_the_callers_own():
     f = jit(lambda x: (x, np.ones(3), x[0]), backend="numpy")
     f(X)
     (entry,) = f.entries.values()
-    same, ones, _ = again(entry.compiled.program, (X,))
+    same, ones, _ = rerun_in_numpy(entry.compiled.program, (X,))
     assert not np.shares_memory(same, X) and ones.flags.writeable
 
 
