@@ -252,8 +252,10 @@ def state_in(states: list[np.ndarray], i: int) -> State:
 
 def constant_array(leaf: Any) -> np.ndarray:
     """Return a parameter or input as a read-only array; of contiguous ones no copy is made."""
-    array = np.asarray(leaf).view(np.ndarray)
-    array = np.require(array, array.dtype.newbyteorder("="), ["C", "A"]).view()
+    array = np.asarray(leaf, order="C").view(np.ndarray)
+    if not (array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative):
+        array = np.array(array, array.dtype.newbyteorder("="), order="C")
+    array = array.view()
     array.flags.writeable = False
     return array
 

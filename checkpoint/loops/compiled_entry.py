@@ -408,7 +408,10 @@ class CompiledEntry(ChainEntry):
             gs, dtypes = split_tangents(gs, split), 2 * dtypes
             lanes = () if split.level.directions is None else (split.level.directions,)
             shapes += [(*shape[:rows], *lanes, *shape[rows:]) for shape in shapes]
-        return [np.array(np.broadcast_to(g, shape), dtype, order="C") for g, shape, dtype in zip(gs, shapes, dtypes, strict=True)]
+        arrays = list(map(np.empty, shapes, dtypes))
+        for array, g in zip(arrays, gs, strict=True):
+            array[...] = g
+        return arrays
 
     def count(self) -> None:
         """Say in the stats what was done in steps: the sweep has counted blocks."""
