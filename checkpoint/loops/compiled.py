@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 from typing import Any, TypeAlias
-from weakref import finalize
+from weakref import ref
 
 import numpy as np
 import optree
@@ -35,22 +35,26 @@ class BufferPool:
 
     def __init__(self, like: State, nbytes: int) -> None:
         self.like, self.small = like, nbytes < SMALL_STATE_BYTES
+        self.leases: dict[int, tuple[ref, memoryview, list[memoryview]]] = {}
         self.clear()
 
     def take(self) -> State:
-        return tuple(map(np.empty_like, self.like) if self.small else map(array_in, self.free, self.like))
+        return tuple(map(np.empty_like, self.like) if self.small else map(self.lease, self.like, self.free))
+
+    def lease(self, like: np.ndarray, free: list[memoryview]) -> np.ndarray:
+        memory = free.pop() if free else np.empty(like.nbytes, np.uint8).data
+        array = np.frombuffer(memory, like.dtype)  # the base of all views
+        end = ref(array, self.end)
+        self.leases[id(end)] = end, memory, free
+        return array.reshape(like.shape)
+
+    def end(self, end: ref) -> None:
+        _, memory, free = self.leases.pop(id(end))
+        free.append(memory)
 
     def clear(self) -> None:
         """Forget the memory that is free; what is in use is not taken back."""
         self.free: list[list[memoryview]] = [[] for _ in self.like]
-
-
-def array_in(free: list[memoryview], like: np.ndarray) -> np.ndarray:
-    """Return an array in memory that is free, which takes its place there again when no view of it is left."""
-    memory = free.pop() if free else np.empty(like.nbytes, np.uint8).data
-    array = np.frombuffer(memory, like.dtype)  # the base of all views
-    finalize(array, free.append, memory)
-    return array.reshape(like.shape)
 
 
 class Pace:
