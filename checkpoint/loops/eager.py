@@ -30,7 +30,7 @@ def run(spec: StepSpec, top: Any, loop: Loop) -> Any:
     params, outs, k = spec.arguments(spec.params), Stacked(steps), 0
     x = spec.tree(lifted(spec.flatten(copy_state(spec.tree(spec.state))), top))
     call, started, bar = spec.calls(params, spec.inputs), perf_counter(), Bar(progress, "chain")
-    call = twice(spec, call) if loop.check else call
+    call = making_twice(spec, call) if loop.check else call
     call = naming_steps(call, top.level) if top is not None and top.level.watched else call
     bar.start(steps)
     try:
@@ -113,7 +113,7 @@ def warn_of_result(spec: StepSpec, result: Any, loop: Loop) -> None:
     warn_not_finite("chain", "result", result, again, *(spec.state[i] for i in spec.floating))
 
 
-def twice(spec: StepSpec, once: Callable[..., Any]) -> Callable[..., Any]:
+def making_twice(spec: StepSpec, once: Callable[..., Any]) -> Callable[..., Any]:
     """Return the call of a step, made a second time from a copy of its state: another result raises."""
 
     def call(k: int, x: Any) -> Any:

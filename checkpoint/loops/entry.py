@@ -57,15 +57,14 @@ class Lowered:
         self.state = lifted(values[:count], highest(values)) if self.below else values[:count]
         self.params, self.inputs = list(map(read_only, values[count:rows])), list(map(read_only, values[rows:]))
         self.arguments = spec.arguments(self.params)
-        self.active: list[int] = []  # of the parameters
-        self.active_inputs: list[int] = []
-        for i, node in enumerate(self.nodes[count:]):
-            if node is not None:
-                self.active.append(i) if i < rows - count else self.active_inputs.append(i - rows + count)
-        #: the leaves that cotangents are like: the floating ones of the state, the active parameters, the active inputs
+        of_params, of_inputs = self.nodes[count:rows], self.nodes[rows:]
+        self.active = [i for i, node in enumerate(of_params) if node is not None]  # of the parameters
+        self.active_inputs = [i for i, node in enumerate(of_inputs) if node is not None]
+        #: the leaves that cotangents are like: the floating ones of the state, the active parameters, the active inputs; and their nodes
         self.likes = (
             [self.state[i] for i in spec.floating], [self.params[i] for i in self.active], [self.inputs[i] for i in self.active_inputs]
         )  # fmt: skip
+        self.like_nodes = [self.nodes[i] for i in spec.floating] + [node for node in (*of_params, *of_inputs) if node is not None]
 
 
 def overhead_bytes(lowered: Lowered, outs: int, steps: int | None) -> int:
@@ -112,14 +111,9 @@ class ChainEntry(Entry):
         """Run the reverse sweep, for the cotangents `g` of the final state's leaves and of the outs."""
         with lock_of(self):
             shares = self.shares(g)
-        lowered, spec = self.lowered, self.spec
-        count, rows = len(spec.state), len(spec.state) + len(spec.params)
-        remaining = iter(shares)
-        for first, places in ((0, spec.floating), (count, lowered.active), (rows, lowered.active_inputs)):
-            for i in places:
-                node, share = lowered.nodes[first + i], next(remaining)
-                if node is not None and share is not None:
-                    adjoints.add(node, share, False)
+        for node, share in zip(self.lowered.like_nodes, shares, strict=True):
+            if node is not None and share is not None:
+                adjoints.add(node, share, False)
 
     @property
     def parents(self) -> list[Any]:

@@ -17,7 +17,7 @@ from ..loops.chain import chain
 from ..schedules import StoreAll
 from ..support.costs import LEAST_ROWS, SOLUTION_BYTES
 from .methods import Method, RungeKutta
-from .steps import Accepted, as_step, compiled, runs, vector_valued
+from .steps import Accepted, as_step, compiled, ranges_of_steps, vector_valued
 
 
 class Interpolant:
@@ -119,7 +119,7 @@ class Solution:
         alone = {int(k) for steps in self.hits for k in steps}
         counts = np.bincount(asked, minlength=count).tolist()
         spare = LEAST_ROWS if self.source is None else max(LEAST_ROWS, SOLUTION_BYTES // max(self.y0.nbytes, 1))
-        ranges = runs(counts, alone, spare)
+        ranges = ranges_of_steps(counts, alone, spare)
         longest = max(ranges, key=lambda pair: pair[1] - pair[0], default=None)
         state = self.state
         pieces = [self.y0[:, None]] if self.t_eval is None else []

@@ -19,7 +19,7 @@ from ..storage.storage import Storage
 from ..sweep.stats import Stats
 from .methods import METHODS, RungeKutta, method_of
 from .solution import Solution
-from .steps import accepted, all_at_once
+from .steps import accepted_in_compiled_code, accepted_steps
 
 ODEINT_TOLERANCE = 1.49012e-8  # SciPy's default of rtol and atol
 #: options of SciPy's odeint that are those of `solve_ivp`, and those that say how LSODA is to work
@@ -154,9 +154,9 @@ def solve_ivp(
         called = plain_function(fun, solution)
         problem = solver, steps, fun, called, plain_span, np.array(plain_y0), settings
         if at_once:
-            found = all_at_once(*problem, solution.between, t_eval is None and top is None)
+            found = accepted_in_compiled_code(*problem, solution.between, t_eval is None and top is None)
         if found is None:
-            found = accepted(*problem, keep)
+            found = accepted_steps(*problem, keep)
     except ClosedOver as error:
         if hasattr(fun, "opened"):
             raise

@@ -40,7 +40,7 @@ class Accepted:
         return np.minimum(found, max(len(self.times) - 2, 0))
 
 
-def accepted(
+def accepted_steps(
     solver: Any, method: Method, source: Callable, fun: Any, span: tuple, y0: np.ndarray, options: dict[str, Any], keep: bool
 ) -> Accepted:
     """Return what SciPy's `solve_ivp` finds by a solver, and the steps that this took; of a compiled `source` its stages are one call.
@@ -137,7 +137,7 @@ def compiled(source: Jit, method: Any, shape: tuple, vectorized: bool, make: Cal
     return kept(source, (make, method, shape, vectorized, options), made)
 
 
-def runs(counts: list[int], alone: set[int], spare: int = LEAST_ROWS) -> list[tuple[int, int]]:
+def ranges_of_steps(counts: list[int], alone: set[int], spare: int = LEAST_ROWS) -> list[tuple[int, int]]:
     """Return ranges of steps, of which each is one chain: rows for the times in a step are alike in all steps of one.
     `counts` says how many times there are in each step; the steps in `alone` are a range each, and `spare` rows cost less than a range."""
     found: list[tuple[int, int]] = []
@@ -163,7 +163,7 @@ SAFETY, MIN_FACTOR, MAX_FACTOR = 0.9, 0.2, 10.0
 RUNNING, FINISHED, FAILED = 0, 1, -1
 
 
-def all_at_once(
+def accepted_in_compiled_code(
     solver: Any,
     method: Method,
     source: Any,
@@ -232,7 +232,7 @@ def at_once(solver: Any) -> Any:
             search = self.search
             if search.trials is not None:  # the last of them did not reach the end
                 return False, self.TOO_SMALL_STEP
-            search.trials = trials = tried(search.trial(self.y.shape), self, search.args)
+            search.trials = trials = try_steps(search.trial(self.y.shape), self, search.args)
             self.nfev += trials.number * self.n_stages
             self.t, self.y = trials.times[-1], trials.last
             return len(trials.times) > 1, self.TOO_SMALL_STEP
@@ -252,7 +252,7 @@ class Trials(NamedTuple):
     number: int  # of the steps that were tried
 
 
-def tried(trial: Callable, solver: Any, args: tuple) -> Trials:
+def try_steps(trial: Callable, solver: Any, args: tuple) -> Trials:
     """Try steps from where SciPy's solver is to the end, or to a step that is too small."""
     slope = np.array(np.broadcast_to(solver.f, solver.y.shape), solver.y.dtype)  # of one equation a number may be given
     state = np.array(solver.t, float), solver.y, slope, np.array(solver.h_abs, float), np.array(False), np.array(RUNNING)

@@ -281,7 +281,7 @@ def compared(steps: int, state_bytes: Any, schedules: Iterable[Schedule] | None,
     if schedules is None:
         slots = CTZ().limit(steps)
         schedules = (StoreAll(), CTZ(), Revolve(slots), Revolve(2 * slots))
-    schedules = several(schedules, where)
+    schedules = schedule_list(schedules, where)
     if memory is not None:
         memory = parse_bytes(memory, where, "memory")
         chosen = plan(steps, size, memory).schedule
@@ -312,7 +312,7 @@ def measured_costs(table: Tradeoff) -> Tradeoff:
     return with_costs(table, pull, max(median(records), 0.0) if records else None, "measured")
 
 
-def several(schedules: Iterable[Schedule], where: str) -> list[Schedule]:
+def schedule_list(schedules: Iterable[Schedule], where: str) -> list[Schedule]:
     """Schedules, one or several, as a list, or an error that says what they are to be."""
     given = list(schedules) if isinstance(schedules, Iterable) else [schedules]
     for schedule in given:

@@ -336,7 +336,8 @@ def add_point(axes: Any, row: Any, number: int, placed: list[tuple[float, float]
 def curve_of(family: str, steps: int) -> list[tuple[int, int]]:
     """(states, advances) of a family of schedules over its slots, where it has any."""
     if family == "Periodic":
-        return sorted((Periodic(every=every).limit(steps), twice(steps, every)) for every in slots_of(steps) if every**2 <= steps)
+        lengths = [every for every in slots_of(steps) if every**2 <= steps]
+        return sorted((Periodic(every=every).limit(steps), periodic_advances(steps, every)) for every in lengths)
     if family == "Revolve":
         return [(slots, advances(steps, slots)) for slots in slots_of(steps)]
     if family == "Online":
@@ -346,7 +347,7 @@ def curve_of(family: str, steps: int) -> list[tuple[int, int]]:
     return []
 
 
-def twice(steps: int, every: int) -> int:
+def periodic_advances(steps: int, every: int) -> int:
     """Advances of Periodic(every), as its docstring says."""
     segments = -(-steps // every)
     return 2 * steps - (steps - (segments - 1) * every) - segments

@@ -28,8 +28,8 @@ def exploding(t, y):
 def searches(monkeypatch):
     """Return the list of the trials that were made in compiled code."""
     made = []
-    tried = search.tried
-    monkeypatch.setattr(search, "tried", lambda *args: made.append(tried(*args)) or made[-1])
+    try_steps = search.try_steps
+    monkeypatch.setattr(search, "try_steps", lambda *args: made.append(try_steps(*args)) or made[-1])
     return made
 
 
