@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import accumulate, islice
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scripted import Script
 
@@ -110,6 +110,7 @@ def of_known_length(steps):
 CHAINS = st.integers(1, 70).flatmap(lambda steps: st.tuples(of_known_length(steps), st.just(steps)))
 
 
+@example((Mixed(1), 2))  # records and no saved state
 @given(CHAINS)
 def test_all_that_execute_or_show_a_schedule_agree(chain):
     schedule, steps = chain
