@@ -69,22 +69,6 @@ def test_they_are_the_jacobian(name, verb, chunk, entries):
         np.testing.assert_array_equal(np.stack([column for _, column in columns], axis=-1), out)
 
 
-@pytest.mark.parametrize("shape", [(), (4,), (2, 3)])
-@pytest.mark.parametrize("rows", [(), (3,), (2, 2)])
-def test_shapes_of_rows(rows, shape):
-    weights = np.arange(1.0, np.prod(rows, dtype=int) + 1).reshape(rows)
-    f = lambda x: np.sin(weights * np.sum(x * np.cos(np.arange(np.size(x))).reshape(np.shape(x))))
-    x = np.linspace(0.1, 0.7, int(np.prod(shape, dtype=int))).reshape(shape)
-    expected = np.asarray(jacobian(f)(x))
-    for want in {expected.shape, (expected.size // x.size, x.size)}:
-        for chunk in (1, 2, None):
-            np.testing.assert_allclose(jacobian_rows(f, x, chunk, out=np.full(want, np.nan)), expected.reshape(want), rtol=1e-13)
-            np.testing.assert_allclose(jacobian_columns(f, x, chunk, out=np.full(want, np.nan)), expected.reshape(want), rtol=1e-13)
-    seen = np.full((expected.size // x.size, *shape), np.nan)
-    jacobian_rows(f, x, 2, out=lambda rows, block: seen.__setitem__(rows, block))
-    np.testing.assert_allclose(seen.reshape(expected.shape), expected, rtol=1e-13)
-
-
 @pytest.mark.parametrize("verb", [jacobian_rows, jacobian_columns])
 def test_the_function_is_evaluated_once(verb):
     calls = []

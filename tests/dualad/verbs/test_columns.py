@@ -7,6 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+import checkpoint
 from dualad import jacobian, jacobian_columns, jit
 
 X = np.array([0.5, -1.5, 2.0])
@@ -85,21 +86,23 @@ def mixed(rows):
 
 @pytest.mark.parametrize("chunk", [1, 2, None])
 @pytest.mark.parametrize(("rows", "columns"), SHAPES)
-def test_arrays(rows, columns, chunk):
+@pytest.mark.parametrize("verb", [jacobian_columns, checkpoint.jacobian_columns, checkpoint.jacobian_rows])
+def test_arrays(verb, rows, columns, chunk):
     g, x = mixed(rows), np.linspace(0.1, 0.7, int(np.prod(columns, dtype=int))).reshape(columns)
     expected = np.asarray(jacobian(g)(x))
     for shape in {expected.shape, (expected.size // x.size, x.size)}:
         for order in "CF":
             out = np.full(shape, np.nan, order=order)
-            assert jacobian_columns(g, x, chunk, out=out) is out
+            assert verb(g, x, chunk, out=out) is out
             np.testing.assert_allclose(out, expected.reshape(shape), rtol=1e-14)
-    seen = np.full(expected.shape, np.nan).reshape(*rows, x.size)
+    by_rows = verb is checkpoint.jacobian_rows
+    seen = np.full((expected.size // x.size, *columns) if by_rows else (*rows, x.size), np.nan)
 
-    def put(columns, block):
-        seen[..., columns] = block
+    def put(places, block):
+        seen[places if by_rows else (..., places)] = block
         block[...] = 7.0  # it is ours
 
-    assert jacobian_columns(g, x, chunk, out=put) is None
+    assert verb(g, x, chunk, out=put) is None
     np.testing.assert_allclose(seen.reshape(expected.shape), expected, rtol=1e-14)
 
 
