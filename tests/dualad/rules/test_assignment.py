@@ -31,7 +31,8 @@ USERS = {
 
 
 def imports_from_indexing(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+    text = path.read_text()
+    for node in ast.walk(ast.parse(text)) if "rules.indexing" in text else ():
         if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("rules.indexing"):
             yield from (alias.name for alias in node.names)
 
