@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 USERS = {
     "scatter": {"dualad/graph/to_numpy.py", "dualad/graph/passes.py", "checkpoint/reverse/tape.py"},
     "overwritten": {"dualad/forward/dual.py", "checkpoint/reverse/entries.py", "checkpoint/reverse/tape.py", "dualad/graph/to_numpy.py",
-                    "dualad/sparse/values.py"},
+                    "dualad/sparse/calls.py", "dualad/sparse/values.py"},
     "overwritten_directions": {"dualad/forward/dual.py"},
     "accumulated": {"checkpoint/reverse/entries.py"},
     "last_write_mask": {"checkpoint/reverse/entries.py"},
