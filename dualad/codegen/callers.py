@@ -64,8 +64,8 @@ class Callers:
             self.names.setdefault(node, f"x{k}")
         self.steps = self.statements(dict(zip(buffers, functions, strict=True)))
 
-    def held(self, thing):
-        """Return the name of what statements refer to."""
+    def constant(self, thing):
+        """Return a name under which statements find an object."""
         name = f"held{len(self.space)}"
         self.space[name] = thing
         return name
@@ -75,23 +75,23 @@ class Callers:
     def buffer(self, node):
         """Return a node's array: a buffer, or one in another shape."""
         if node not in self.names and isinstance(node.form, Fill):
-            return f"full({node.shape}, {self.held(node.form.number)}, {self.held(node.dtype)})"
+            return f"full({node.shape}, {self.constant(node.form.number)}, {self.constant(node.dtype)})"
         if node not in self.names and memory_of(node) is not node:
             return f"asarray({self.buffer(memory_of(node))}).reshape({node.shape})"
         if node not in self.names:
-            self.names[node] = self.held(node.form.array)
+            self.names[node] = self.constant(node.form.array)
         return self.names[node]
 
     def argument(self, node):
         """Return a buffer as a part takes it."""
-        return self.names[node] if node in self.fitting or not self.called else f"fit({self.held(node)}, {self.names[node]})"
+        return self.names[node] if node in self.fitting or not self.called else f"fit({self.constant(node)}, {self.names[node]})"
 
     def value(self, value):
         """Return a value as the operation that is called takes it."""
         x = self.buffer(self.plan.nodes[value])
         if value.kind == "array":
             return f"asarray({x})"
-        return f"asarray({x}).item()" if value.kind == "python" else f"asarray({x}, {self.held(value.dtype)})[()]"
+        return f"asarray({x}).item()" if value.kind == "python" else f"asarray({x}, {self.constant(value.dtype)})[()]"
 
     def is_own(self, k):
         """Return whether an output is a result's own buffer, or the number in one."""
@@ -102,12 +102,12 @@ class Callers:
         """Return an output."""
         out, node = self.outs[k], self.plan.results[k]
         if not isinstance(out, Value):
-            return self.held(out)
+            return self.constant(out)
         if k in self.plan.packed:
             return f"{self.names[node]}_numbers[{self.plan.packed[k][1]}]"
         if isinstance(node.form, Fill) and out.kind == "array" and out.layout == "C":
-            return f"full({node.shape}, {self.held(node.form.number)}, {self.held(out.dtype)})"
-        x, own, dtype = self.buffer(node), self.is_own(k), self.held(out.dtype)
+            return f"full({node.shape}, {self.constant(node.form.number)}, {self.constant(out.dtype)})"
+        x, own, dtype = self.buffer(node), self.is_own(k), self.constant(out.dtype)
         if out.kind == "python":
             return f"{x}.item()" if own else f"asarray({x}).item()"
         if out.kind == "scalar":
@@ -126,17 +126,17 @@ class Callers:
         steps = []
         for k in range(len(self.plan.steps)) if self.called else functions:
             if k in functions:
-                steps.append(f"{self.held(functions[k])}({', '.join(map(self.argument, self.buffers[k]))})")
+                steps.append(f"{self.constant(functions[k])}({', '.join(map(self.argument, self.buffers[k]))})")
                 continue
             operation = self.called[k]
             nodes = [self.plan.nodes[value] for value in operation.outputs]
             targets = [self.names.setdefault(node, f"called{k}_{i}") for i, node in enumerate(nodes)]
-            steps.append(f"{', '.join(targets)}, = {self.held(evaluated(operation))}({', '.join(map(self.value, operation.reads))})")
+            steps.append(f"{', '.join(targets)}, = {self.constant(evaluated(operation))}({', '.join(map(self.value, operation.reads))})")
             steps += [f"{target} = asarray({target})" for target, node in zip(targets, nodes, strict=True) if isinstance(node.form, Made)]
         if self.called:
             steps = ["with errstate(all='ignore'):", *(f"    {step}" for step in steps)]
         for node, kind in dict.fromkeys((node, self.outs[k].kind) for k, (node, _) in self.plan.packed.items()):
-            steps.append(f"{self.names[node]}_numbers = {self.held(UNPACKED[kind])}({self.names[node]})")
+            steps.append(f"{self.names[node]}_numbers = {self.constant(UNPACKED[kind])}({self.names[node]})")
         return steps
 
     def define(self, name, parameters, allocated, returned, otherwise):
@@ -149,12 +149,12 @@ class Callers:
         lines = ["try:", *(f"    {line}" for line in lines), f"except Exception: return {otherwise}"]
         exec("\n    ".join([f"def {name}({parameters}):", *lines]), self.space)
 
-    def made(self) -> tuple[Callable, ...]:
+    def compiled(self) -> tuple[Callable, ...]:
         """Return the functions of the plain inputs, of those that fit and of any, and these with an array into which the outputs go."""
         space, inputs = self.space, [f"x{k}" for k in range(len(self.plan.given))]
         given, needed = ", ".join(inputs), {node for nodes in self.buffers.values() for node in nodes if not self.called}
-        fitted = [f"fit({self.held(node)}, {x})" if node in needed else x for node, x in zip(self.plan.given, inputs, strict=True)]
-        allocated = [f"{self.names[node]} = empty({node.shape}, {self.held(node.dtype)})" for node in self.results]
+        fitted = [f"fit({self.constant(node)}, {x})" if node in needed else x for node, x in zip(self.plan.given, inputs, strict=True)]
+        allocated = [f"{self.names[node]} = empty({node.shape}, {self.constant(node.dtype)})" for node in self.results]
         outs = f"({''.join(f'{self.output(k)}, ' for k in range(len(self.outs)))})"
         if self.packs:
             taken = [f"[{given}] = [take(inputs) for take in takes]", *map("{} = {}".format, inputs, fitted)]
@@ -179,11 +179,11 @@ class Callers:
         own = alike and all(isinstance(node.form, Fill) or self.is_own(k) for k, node in enumerate(nodes))
         if not outs or not own or self.called or self.packs or self.plan.packed:
             return None
-        lines, stop = [f"if into is None: into = empty({sum(out.size for out in outs)}, {self.held(outs[0].dtype)})"], 0
+        lines, stop = [f"if into is None: into = empty({sum(out.size for out in outs)}, {self.constant(outs[0].dtype)})"], 0
         for out, node in zip(outs, nodes, strict=True):
             start, stop = stop, stop + out.size
             if isinstance(node.form, Fill):
-                lines.append(f"into[{start if out.size == 1 else f'{start}:{stop}'}] = {self.held(node.form.number)}")
+                lines.append(f"into[{start if out.size == 1 else f'{start}:{stop}'}] = {self.constant(node.form.number)}")
             else:
                 whole = "into" if len(outs) == 1 else f"into[{start}:{stop}]"
                 lines.append(f"{self.names[node]} = {whole}{f'.reshape({out.shape})' if out.ndim != 1 else ''}")

@@ -57,8 +57,8 @@ def computed(fn, args, kwargs):
         )
     try:
         if row.blocks:
-            return globals()[row.blocks](*args, **given(fn, kwargs))
-        call = given(fn, signature(fn).bind(*args, **kwargs).arguments)
+            return globals()[row.blocks](*args, **without_defaults(fn, kwargs))
+        call = without_defaults(fn, signature(fn).bind(*args, **kwargs).arguments)
         x = call.pop(next(iter(call)))
         if row.reduces:
             return reduced(row, x, **call)
@@ -92,7 +92,7 @@ def without(x, *args, **kwargs):
     return gathered(ROWS[np.delete], x, *args, **kwargs)  # dask takes a mask for integers
 
 
-def given(fn, kwargs):
+def without_defaults(fn, kwargs):
     """Return arguments by name without those that say nothing."""
     known = signature(fn).parameters
     return {name: x for name, x in kwargs.items() if not (name in known and x is known[name].default) and x is not np._NoValue}

@@ -122,7 +122,7 @@ def memory_of(node):
     return node
 
 
-def given(node):
+def is_available(node):
     """Return whether a node has its values without being computed in a loop: numbers, inputs, constants, results of calls."""
     return isinstance(node.form, Fill | Buffer | Call | Made)
 
@@ -149,14 +149,14 @@ def is_unrolled(node, cost):
 
 def roots_of(order, outputs):
     """Return the nodes that are stored."""
-    forced = {node for node in outputs if not given(node)}
+    forced = {node for node in outputs if not is_available(node)}
     for node in order:
         form = node.form
         if isinstance(form, Scatter | Cumulative) or (isinstance(form, Reduce) and terms(node) > UNROLLED_ELEMENTS // 4):
             forced.add(node)
         if isinstance(form, Call) or (isinstance(form, Buffer) and form.view_of is not None):
-            forced.update(operand for operand in form.operands if not given(operand))
-        if isinstance(form, Index) and any(isinstance(entry, GatherIndex) for entry in form.maps) and not given(form.source):
+            forced.update(operand for operand in form.operands if not is_available(operand))
+        if isinstance(form, Index) and any(isinstance(entry, GatherIndex) for entry in form.maps) and not is_available(form.source):
             forced.add(form.source)
     stored = forced
     for _ in range(3):
@@ -184,7 +184,7 @@ def costs(order, stored):
     cost: dict[Node, float] = {}
 
     def read(node):
-        return 0.0 if isinstance(node.form, Fill) else 1.0 if node in stored or given(node) else cost[node]
+        return 0.0 if isinstance(node.form, Fill) else 1.0 if node in stored or is_available(node) else cost[node]
 
     for node in order:
         form = node.form
@@ -222,7 +222,7 @@ def chosen_roots(order, forced, cost):
     phase = phases(order)
     for node in reversed(order):
         form = node.form
-        if given(node):
+        if is_available(node):
             if isinstance(form, Call):
                 for operand in form.operands:
                     reads[operand]["call", start([(0, n) for n in operand.shape])] = True
@@ -428,7 +428,7 @@ def adds(plan, node):
 
 def inlined(nest, stored):
     """Return the nodes that the loops of a nest compute."""
-    return reachable(nest.roots, lambda node: [x for x in operands(node) if x not in stored and not given(x)])
+    return reachable(nest.roots, lambda node: [x for x in operands(node) if x not in stored and not is_available(x)])
 
 
 def is_product(root):
@@ -452,7 +452,7 @@ def stored_reads(root, stored):
             yield node, same, plain
         elif isinstance(node.form, Buffer) and node.form.view_of is not None:
             stack.append((node.form.view_of, False, plain))
-        elif not given(node):
+        elif not is_available(node):
             stack += [(x, same and same_index(node.form, node, x), plain and direct(node.form, x)) for x in operands(node)]
 
 

@@ -291,7 +291,7 @@ def best(matrix, order, color, least):
     return found
 
 
-def made(matrix, mode, columns, rows, rows_first=True):
+def coloring_of(matrix, mode, columns, rows, rows_first=True):
     indptr, indices = (array.astype(np.int32) for array in (matrix.indptr, matrix.indices))
     return Coloring((int(matrix.shape[0]), int(matrix.shape[1])), indptr, indices, mode, columns, rows, rows_first)
 
@@ -301,12 +301,12 @@ def most(matrix):
 
 
 def forward(matrix, order):
-    return made(matrix, "forward", best(matrix, order, columns_colored, most(matrix)), None)
+    return coloring_of(matrix, "forward", best(matrix, order, columns_colored, most(matrix)), None)
 
 
 def reverse(matrix, order):
     turned = matrix.T.tocsr()
-    return made(matrix, "reverse", None, best(turned, order, columns_colored, most(turned)))
+    return coloring_of(matrix, "reverse", None, best(turned, order, columns_colored, most(turned)))
 
 
 def both(matrix, order):
@@ -325,7 +325,7 @@ def both(matrix, order):
             unused = np.bincount(rest.indices, minlength=own.shape[1]) == 0
             across = np.where(unused, np.int32(-1), across).astype(np.int32)
             columns, rows = (many, across) if turned else (across, many)
-            candidates.append(made(matrix, "both", columns, rows, not turned))
+            candidates.append(coloring_of(matrix, "both", columns, rows, not turned))
     return min(candidates, key=lambda each: each.colors)
 
 
@@ -349,7 +349,7 @@ def symmetric(matrix, order):
     off = matrix.tocoo()
     apart = off.row != off.col
     edges = scipy_sparse().csr_array((off.data[apart], (off.row[apart], off.col[apart])), shape=matrix.shape)
-    return made(matrix, "symmetric", best(edges, order, star_colored, 2 if edges.nnz else 1), None)
+    return coloring_of(matrix, "symmetric", best(edges, order, star_colored, 2 if edges.nnz else 1), None)
 
 
 MAKERS = {"forward": forward, "reverse": reverse, "both": both, "symmetric": symmetric}

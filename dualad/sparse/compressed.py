@@ -20,7 +20,7 @@ from ..jit.watch import Watch
 from ..support.costs import KEPT_VARIANTS
 from ..support.executors import Crew
 from .coloring import Coloring, as_pattern, coloring
-from .pattern import Arguments, found
+from .pattern import Arguments, find_pattern
 from .reads import by_reads
 from .vectors import flat, sizes
 
@@ -56,7 +56,7 @@ class Colored:
         known = self.found.get(key)
         if known is None or not known[1].fresh():
             watch = Watch(self.f, ())
-            pattern = found(self.f, args, kwargs, self.argnums, self.order)
+            pattern = find_pattern(self.f, args, kwargs, self.argnums, self.order)
             watch.settle()
             known = self.found[key] = coloring(pattern, self.mode), watch
             while len(self.found) > KEPT_VARIANTS:

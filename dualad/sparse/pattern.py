@@ -74,13 +74,13 @@ def sparsity(f: Callable[..., Any], *args: Any, argnums: Argnums = 0, order: int
     elements, reductions, products with constant matrices and masks are exact; sorting and Fourier transforms are dense along their axis;
     what has no such structure (a call of LAPACK, your own primitive) is dense over what it touches.
     """
-    return found(f, args, kwargs, argnums, order, local)
+    return find_pattern(f, args, kwargs, argnums, order, local)
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
 
 
-def found(f, args, kwargs, argnums=0, order=1, local=False):
+def find_pattern(f, args, kwargs, argnums=0, order=1, local=False):
     """Return the pattern of a function."""
     check_function(f, "sparsity")
     if order not in (1, 2):

@@ -13,7 +13,7 @@ from ..graph.symbol import Symbol
 from ..support.costs import UNROLLED_ELEMENTS
 from .coloring import coloring
 from .compressed import Products
-from .pattern import found
+from .pattern import find_pattern
 from .vectors import sizes
 
 PLAIN = (np.ndarray, float)
@@ -31,7 +31,7 @@ def from_structure(f, args, kwargs, argnums, where, *, holomorphic=False, nan_sa
     given: Any = args, kwargs
     example_args, example_kwargs = optree.tree_map(example_of, given)
     try:
-        pattern = found(without_aux(f, has_aux, where), example_args, example_kwargs, argnums)
+        pattern = find_pattern(without_aux(f, has_aux, where), example_args, example_kwargs, argnums)
     except (TypeError, ValueError, ImportError):  # the directions one by one need no pattern
         return None
     colors = coloring(pattern, "forward")

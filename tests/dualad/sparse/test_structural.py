@@ -89,7 +89,7 @@ def test_what_has_no_pattern_is_pushed_densely(counted, monkeypatch):
     def missing(*args):
         raise ImportError("no SciPy")
 
-    monkeypatch.setattr(structural, "found", missing)
+    monkeypatch.setattr(structural, "find_pattern", missing)
     np.testing.assert_allclose(jit(jacobian(stencil), backend="numpy")(X), jacobian(stencil)(X))
     assert not counted
 
