@@ -98,7 +98,7 @@ class Named(dict[str, Any]):
     """A token of several parts, each of which is named where it differs."""
 
 
-def named(name: str, tree: Any) -> dict[str, Any]:
+def named_leaves(name: str, tree: Any) -> dict[str, Any]:
     """Return the leaves of a tree by names such as ``params[0]['rate']``, and its structure under the name itself."""
     accessors, leaves, structure = optree.tree_flatten_with_accessor(tree, none_is_leaf=True, namespace=NAMESPACE)
     if len(leaves) > ONE_BY_ONE or (len(leaves) == 1 and not len(accessors[0])):
@@ -135,9 +135,9 @@ class DurableJournal:
     ) -> None:
         self.session = session
         self.initial, self.step, self.schedule, self.restorers = state, step, schedule, restorers
-        parts = token if isinstance(token, Named) else named("token", token)
+        parts = token if isinstance(token, Named) else named_leaves("token", token)
         self.token = dict(parts)
-        given = {"step": step} | self.token | named("state", state)
+        given = {"step": step} | self.token | named_leaves("state", state)
         self.call = {name: text_or_digest(value, f"resume: {name}") for name, value in given.items()}
         if until is not None:
             self.call["until"] = function_digest(until)

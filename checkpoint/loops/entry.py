@@ -140,7 +140,7 @@ class ChainEntry(Entry):
     def durable_options(self, tape: Tape, token: Any, block: int | None = None, until: Any = None) -> dict[str, Any]:
         """Return the options of a sweep that another process may go on with; `token` is what else says that it is the same call."""
         from ..durable.identity import function_digest
-        from ..durable.journal import Named, named
+        from ..durable.journal import Named, named_leaves
 
         if getattr(tape, "pulled_in_lanes", False):
             raise TypeError(
@@ -150,7 +150,9 @@ class ChainEntry(Entry):
         self.keeps_rows = True
         lowered = self.lowered
         inputs = optree.tree_unflatten(self.spec.inputs_structure, lowered.inputs)
-        parts = {"step": self.spec.source} | named("params", lowered.arguments) | named("inputs", inputs) | named("token", token)
+        parts = {"step": self.spec.source}
+        for name, tree in {"params": lowered.arguments, "inputs": inputs, "token": token}.items():
+            parts |= named_leaves(name, tree)
         parts |= {"what is differentiated": (lowered.active, lowered.active_inputs), "block": block}
         parts["until"] = None if until is None else function_digest(until)
         restorers: RowRestorers = {

@@ -109,7 +109,6 @@ class DiskSession(MemorySession):
         if size is not None:
             self._evict()
             return size
-        check_leaves(leaves)
         self._make_room()
         file = self._large[index] = self._state_file("state", index, structure, copy_state(list(leaves)))
         self._resident.append(file)

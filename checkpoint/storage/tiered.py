@@ -75,25 +75,20 @@ class TieredSession(MemorySession):
 
     def _put(self, index: int, state: Any) -> int:
         session = self.disk if len(self) in self._on_disk else self.memory
-        before = session.nbytes()
         session.save(index, state)
         self._large[index] = session
-        return session.nbytes() - before
+        return session.nbytes(index)
 
-    def load(self, index: int) -> Any:
-        state = self._get(index, "load").load(index)
-        self.loads += 1
-        return state
+    def _take(self, index: int, session: Any) -> Any:
+        return session.load(index)
 
-    def _size(self, index: int, kept: Any) -> int:
-        return int(kept.nbytes(index))
+    def _size(self, index: int, session: Any) -> int:
+        return int(session.nbytes(index))
 
     def drop(self, index: int) -> None:
         session = self._get(index, "drop")
-        before = session.nbytes()
+        super().drop(index)
         session.drop(index)
-        del self._large[index]
-        self._bytes -= before - session.nbytes()
         if self.loads and self._large:
             self.prefetch(max(self._large))
 

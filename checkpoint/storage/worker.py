@@ -7,6 +7,7 @@ of the interpreter itself, with a timeout, and looks at the job again.
 
 from _thread import allocate_lock, get_ident, start_new_thread
 from collections.abc import Callable
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -54,15 +55,15 @@ class Worker:
 
     def __init__(self) -> None:
         self.jobs: SimpleQueue[Job | None] = SimpleQueue()
-        self.running = False
-        self.end, self.idents = Job(int), list[int]()
+        self.running, self.ident = False, 0
+        self.end = Job(int)
 
     def submit(self, work: Callable[[], Any]) -> Job:
         job = Job(work)
         if not self.running:
             self.running = True
             try:
-                start_new_thread(serve, (self.jobs, self.end, self.idents))
+                start_new_thread(self.serve, ())
             except RuntimeError:
                 self.running = False
                 raise
@@ -73,23 +74,20 @@ class Worker:
         """Wait until all jobs are done (with `cancel`, only the one under way) and the thread has ended; may be called again."""
         if not self.running:
             return
-        while cancel:
-            try:
+        with suppress(Empty):
+            while cancel:
                 self.jobs.get_nowait()
-            except Empty:
-                break
         self.jobs.put(None)
         self.end.wait()
 
     def is_current(self) -> bool:
-        return get_ident() in self.idents
+        return get_ident() == self.ident
 
-
-def serve(jobs: "SimpleQueue[Job | None]", end: Job, idents: list[int]) -> None:
-    """Run jobs until one is None."""
-    idents.append(get_ident())
-    while (job := jobs.get()) is not None:
-        job.run()
-        job = None  # its state is freed now, and not when the next job comes
-    idents.clear()
-    end.run()
+    def serve(self) -> None:
+        """Run jobs until one is None."""
+        self.ident = get_ident()
+        while (job := self.jobs.get()) is not None:
+            job.run()
+            job = None  # its state is freed now, and not when the next job comes
+        self.ident = 0
+        self.end.run()
