@@ -164,6 +164,8 @@ class Dual(Traced):
         if self.tangent is not None:
             write = overwritten if level.directions is None else overwritten_directions
             write(self.tangent, 0.0 if v_tangent is None else v_tangent, index, ops)
+            if level.directions is not None and isinstance(self.tangent, Traced):  # in C order: views of the value are copies of it
+                self.alias.version += 1
 
     def _own(self, v_value, v_tangent):
         """Make the buffers this handle's alone, and able to hold what is to be written."""

@@ -8,7 +8,7 @@ from comparing import close
 from in_groups import for_each
 
 from checkpoint import grad
-from dualad import jit
+from dualad import gradient, jacobian, jit
 from dualad.graph.program import plain_kind
 from dualad.jit.arguments import Call
 from dualad.rules.indexing import updated
@@ -77,8 +77,28 @@ def test_gradients_of_what_a_write_reaches(layout, copy, backend):
     weights = np.random.default_rng(0).normal(size=(6, 12))
     loss = lambda x, f=f: sum(np.sum(w * np.reshape(v, -1)) for w, v in zip(weights, f(x), strict=True))
     compiled, slope = jit(f, backend=backend), by_complex_step(loss, x)
-    for g in (grad(lambda x: loss(x, compiled)), jit(grad(loss), backend=backend)):
+    for g in (grad(lambda x: loss(x, compiled)), jit(grad(loss), backend=backend), jit(gradient(loss), backend=backend)):
         np.testing.assert_allclose(g(x), slope, rtol=1e-12)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_many_directions_of_a_view_that_is_written_twice(layout):
+    """Tangents of K directions are in another order in memory than the values: what is a view of these may be a copy of those."""
+
+    def f(x):
+        flat, turned = x.T.reshape(-1), np.ravel(x, "K")
+        flat *= 2.0
+        flat *= x.ravel()[0]
+        turned *= 3.0
+        turned[1:] += flat[0]
+        return flat, turned, x
+
+    x = LAYOUTS[layout].copy("K")
+    weights = np.random.default_rng(0).normal(size=(3, 12))
+    loss = lambda x: sum(np.sum(w * np.reshape(v, -1)) for w, v in zip(weights, f(x), strict=True))
+    slope = by_complex_step(loss, x)
+    for g in (gradient(loss), jit(gradient(loss), backend="numpy"), jit(jacobian(loss), backend="numpy")):
+        np.testing.assert_allclose(g(moved(x, float)), slope, rtol=1e-12)
 
 
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
