@@ -167,7 +167,7 @@ def solve_continuous_lyapunov_body(a, q):
 
 
 def solve_discrete_lyapunov_body(a, q, method=None):
-    if shape_of(a)[0] >= 10:  # below, SciPy solves one system of equations for all elements
+    if method == "bilinear" or (method is None and shape_of(a)[0] >= 10):  # else SciPy solves one system of equations for all elements
         one_kind("solve_discrete_lyapunov", (a,), q)
     return discrete(a, q)
 

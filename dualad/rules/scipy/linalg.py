@@ -120,10 +120,11 @@ def sqrtm_jvp(t, ans, a):
 def polar_body(a, side="right"):
     """Return the unitary factor and the other one, on its side, by singular values."""
     u, s, vh = np.linalg.svd(a, full_matrices=False)
-    return u @ vh, np.conj(mT(vh)) @ (s[:, None] * vh) if side == "right" else (u * s) @ np.conj(mT(u))
+    return u @ vh, adjoint(vh) @ (s[..., None] * vh) if side == "right" else (u * s[..., None, :]) @ adjoint(u)
 
 
 def procrustes_body(A, B):
+    equations.real("orthogonal_procrustes", A, B)
     u, s, vh = np.linalg.svd(mT(A) @ B)
     return u @ vh, np.sum(s)
 

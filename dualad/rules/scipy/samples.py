@@ -39,6 +39,12 @@ def moment(a, order=1, axis=0, *, center=None):
 
 
 def entropy(pk, qk=None, base=None, axis=0):
+    if qk is not None:
+        whole = np.broadcast_shapes(np.shape(pk), np.shape(qk))
+        shapes = [(1,) * (len(whole) - ndim_of(x)) + np.shape(x) for x in (pk, qk)]
+        if axis is not None and shapes[0][axis] != shapes[1][axis]:  # SciPy normalises them before (1.13), or broadcast (1.15)
+            raise NotImplementedError(f"scipy.stats.entropy has no derivative where axis {axis} of pk or qk is broadcast: repeat it")
+        pk, qk = np.broadcast_arrays(pk, qk)
     pk = pk / np.sum(pk, axis=axis, keepdims=True)
     terms = sp.entr(pk) if qk is None else sp.rel_entr(pk, qk / np.sum(qk, axis=axis, keepdims=True))
     total = np.sum(terms, axis=axis)

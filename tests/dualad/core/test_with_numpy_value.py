@@ -49,3 +49,10 @@ def test_code_that_makes_arrays_by_names_that_are_not_known_keeps_derivatives_or
     monkeypatch.setitem(vars(names["NX"]), "concatenate", lambda parts: np.array([*parts[0], *parts[1]], float))
     with pytest.raises(TypeError, match="derivative"):
         jvp(lambda x: np.polyadd(x, np.ones(3)), (X,), (X,))
+
+
+def test_as_many_elements_in_another_order_are_no_value():
+    turned = dualad.primitive(lambda x: np.reshape(x, (3, 2)))
+    dualad.rules.composite(turned, lambda x: x, with_numpy_value=True)
+    with pytest.raises(RuntimeError, match=r"its rule in dualad gives shape \(2, 3\), NumPy \(3, 2\)"):
+        jvp(turned, (np.ones((2, 3)),), (np.ones((2, 3)),))

@@ -126,6 +126,8 @@ def test_what_has_no_derivative_is_said():
         (lambda a: dl.solve_sylvester(a, a, Q), "solve_sylvester has no derivative of real matrices with complex arrays"),
         (lambda a: dl.solve_continuous_lyapunov(a, Q), "solve_continuous_lyapunov has no derivative of real matrices with complex"),
         (lambda a: dl.solve_discrete_lyapunov(a[0, 0] * np.ones((10, 10)), 1j * np.eye(10)), "lyapunov has no derivative of real"),
+        (lambda a: dl.solve_discrete_lyapunov(a[0, 0] * np.ones((3, 3)), 1j * np.eye(3), "bilinear"), "lyapunov has no derivative of real"),
+        (lambda a: dl.orthogonal_procrustes(a, Q), "orthogonal_procrustes has no derivative of complex matrices"),
         (lambda a: dl.null_space(a), "scipy.linalg.null_space has no derivative here"),
         (lambda a: dl.eig(a, left=True), "scipy.linalg.eig has no derivative with these arguments: .*left"),
     ]

@@ -18,6 +18,7 @@ from dualad.rules import ROWS as ROWS_OF_ALL
 from dualad.testing import check_derivatives
 
 pytest.importorskip("scipy")
+import scipy
 from scipy import integrate as scipys_integrate
 from scipy import linalg as sl
 from scipy import special as sc
@@ -36,6 +37,7 @@ TURNED = np.array([[0.4, 1.9, -0.3], [2.0, -0.5, 0.6], [-1.1, 0.2, 0.7]])  # its
 PLACES = np.cumsum(0.4 + ROWS**2, axis=1)
 BAND = np.array([[0.5, 0.2, -0.4, 0.3], [0.1, 0.7, 0.3, -0.2], [3.0, 2.5, 4.0, 3.5]])
 
+STACKS = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 16)  # SciPy's functions of matrices take them
 BY_POSITION = "x=None, *" in str(inspect.signature(scipys_integrate.simpson))  # in SciPy 1.13 x is a keyword
 
 #: of each function: calls, as positional arguments and keywords
@@ -71,7 +73,8 @@ SAMPLES: dict[str, list[tuple[tuple, dict]]] = {
     "linalg.det": [((A,), {"check_finite": False})],
     "linalg.pinv": [((B,), {})],
     "linalg.pinvh": [((S,), {}), ((S + TURNED,), {"lower": False})],
-    "linalg.polar": [((A,), {}), ((B,), {}), ((A,), {"side": "left"})],
+    "linalg.polar": [((A,), {}), ((B,), {}), ((A,), {"side": "left"}),
+                     *([((np.stack([A, S]),), {"side": side}) for side in ("left", "right")] if STACKS else [])],
     "linalg.orthogonal_procrustes": [((B, TURNED[:, :2]), {}), ((A, TURNED), {"check_finite": False})],
     "linalg.companion": [((X,), {}), ((P[:2],), {})],
     "linalg.cholesky": [((S,), {}), ((S + A - A.T,), {"lower": True})],
@@ -124,7 +127,8 @@ SAMPLES: dict[str, list[tuple[tuple, dict]]] = {
     "stats.variation": [((ROWS + 2.0,), {"axis": 1, "ddof": 1})],
     "stats.gstd": [((X,), {})],
     "stats.pmean": [((X, 3.0), {}), ((X, -0.5), {"weights": P})],
-    "stats.entropy": [((X,), {}), ((X, P[::-1]), {"base": 2.0})],
+    "stats.entropy": [((X,), {}), ((X, P[::-1]), {"base": 2.0}), ((ROWS**2, X[:3, None] * ROWS[0] ** 2), {"axis": 1}),
+                      ((ROWS**2, ROWS[0] ** 2), {"axis": 1})],
     "stats.pearsonr": [],  # of two results, tested below
     "stats.zmap": [((X, P), {}), ((ROWS, ROWS**2), {"axis": 1, "ddof": 1})],
     "stats.zscore": [((ROWS,), {}), ((ROWS,), {"axis": 1, "ddof": 1})],
@@ -387,6 +391,13 @@ def test_defaults_of_bodies_are_scipys():
                 assert parameter.default == scipys, f"{closure['name']}: {name}"
                 checked += 1
     assert checked > 300
+
+
+def test_entropies_whose_axis_is_broadcast_are_refused():
+    """SciPy 1.13 normalises both first, later ones what was broadcast."""
+    check_refused(
+        ROWS**2, [(lambda q: stats.entropy(X[:1].repeat(5), q), "entropy has no derivative where axis 0 of pk or qk is broadcast")]
+    )
 
 
 def test_names_are_scipys():
