@@ -27,8 +27,8 @@ class Schedule(ABC):
     A schedule is an immutable value: every call below gives a fresh iterator of actions, so one schedule serves many
     chains and threads. The contract of the two iterators, with N >= 1 (N = 0 gives no actions):
 
-    * `forward` starts with the working state x_0. Its first action is ``Save(0)``. It ends with the working state
-      x_{N-1}, having advanced over every step but the last; the driver makes that one, to x_N, on its own.
+    * `forward` starts with the working state x_0. Its first action is ``Save(0)``, or ``Record(0)`` of a schedule that records.
+      It ends with the working state x_{N-1}, having advanced over every step but the last; the driver makes that one, to x_N.
     * `reverse` starts with the working state x_{N-1} and with the states that `forward` left saved. It yields
       ``Reverse(N-1)``, ..., ``Reverse(0)``, each when the working state is the one it needs, and leaves nothing saved.
     * `forward` of an unknown length (``steps=None``) never ends: before every step k it yields what it likes of drops and
