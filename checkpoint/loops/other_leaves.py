@@ -19,7 +19,7 @@ from dualad.forward.dual import Dual, make_dual
 from dualad.jit.arguments import exact, positional_names
 from dualad.jit.jit import Jit, jit
 
-from .spec import StepSpec, is_floating, is_number, kept, parts_in
+from .spec import StepSpec, differs, is_floating, is_number, kept, parts_in
 
 ATOMS = str | bytes | int | float | complex | np.dtype | np.ufunc  # that cannot change
 
@@ -236,6 +236,8 @@ def step_of_numbers(spec: StepSpec, states: dict[int, Any], params: dict[int, An
     def step(k: Any, state: Any, *rest: Any) -> Any:
         row, numbers = (rest[0], rest[1:]) if has_inputs else ([], rest)
         leaves, out = flat(k, full_state(state), row, arguments(full_params(numbers)))
+        if any(differs(leaves[i], (None, leaf)) for i, leaf in states.items()):  # flags are, of steps that are not compiled
+            raise NotCompiled("the step changes what is no number in its state")
         made = tuple(leaf for i, leaf in enumerate(leaves) if i not in states)
         return (made, out) if outputs else made
 

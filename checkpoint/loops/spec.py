@@ -119,7 +119,9 @@ class StepSpec:
             if not outputs:
                 return result, None
             if not isinstance(result, tuple) or len(result) != 2:
-                raise TypeError(f"chain: with outputs=True a step must return a pair (state, out); step {k} returned {described(result)}")
+                raise TypeError(
+                    f"chain: with outputs=True a step must return a pair (state, out); step {example_of(k)} returned {described(result)}"
+                )
             return result
 
         structure, has_inputs, outputs = self.inputs_structure, self.has_inputs, self.outputs

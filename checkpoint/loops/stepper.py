@@ -212,6 +212,8 @@ class Stepper:
         ends = [0, 1, 1 + count, 1 + count + rows, len(inputs)]
         groups = [inputs[a:b] for a, b in pairwise(ends)]
         outputs = [list(map(kind_of, group)) for group in (given[:count], given[count:], left)]
+        if any(out.dtype.kind not in "biufc" for out in outputs[1]):
+            raise NotCompiled("the step puts out what is no number")
         paths = entry.count
         told = f"; the step has taken {paths} path{'s' * (paths > 1)}" if entry.left or paths > 1 else ""
         return compiled, Routine(program, groups, outputs, []), optree.tree_structure(out), told  # type: ignore[arg-type]

@@ -51,6 +51,12 @@ ERRORS = {
     "outs of a chain that ends at once": (
         lambda x: chain(jit(lambda k, x: (0.5 * x, x)), x, until=lambda k, x: k == 0, outputs=True)[0], ValueError, "made no step"
     ),
+    "text put out of a compiled step": (
+        lambda x: chain(jit(lambda k, x: (x, "a")), x, steps=3, outputs=True)[0], TypeError, f"step 0 put out 'a'.*{OUTS}"
+    ),
+    "no outs beside settings": (
+        lambda x: chain(jit(lambda k, x, c: x), x, "a", steps=2, outputs=True), TypeError, r"must return a pair \(state, out\); step 0"
+    ),
     "no outs": (bad(steps=2, outputs=True), TypeError, r"must return a pair \(state, out\); step 0 returned float64"),
     "without k": (lambda x: chain(decay, x, 0.5, steps=3), TypeError, r"step\(k, state, params\[0\]\), but decay\(state, rate\) does"),
     "without k, compiled": (lambda x: chain(jit(decay), x, 0.5, steps=3), TypeError, r"called as step\(k, state, params\[0\]\)"),

@@ -92,6 +92,15 @@ def test_settings_in_the_state_with_inputs_outs_and_a_predicate(tmp_path):
     np.testing.assert_allclose(grad(f(damp))(X), grad(f(damp.f))(X), rtol=1e-13)
 
 
+def test_a_flag_that_a_step_changes_is_no_setting():
+    step, stats = lambda k, s: {"x": 0.5 * s["x"] if s["on"] else s["x"] + 1.0, "on": not s["on"]}, Stats()
+    f = lambda step: lambda x: np.sum(chain(step, {"x": x, "on": True}, steps=4, stats=stats)["x"] ** 2)
+    for verb in (grad, lambda f: f):
+        np.testing.assert_array_equal(verb(f(jit(step)))(X), verb(f(step))(X))
+    grad(f(jit(step)))(X)
+    assert "one by one, because the step changes what is no number" in stats.reason
+
+
 def test_other_settings_and_a_change_of_what_the_step_reads_compile_again():
     scale = [1.0]
     step = jit(lambda k, x, mode: scale[0] * x if mode == "a" else -x)
