@@ -19,7 +19,7 @@ def lift(like, plain):
     return buffer
 
 
-def made(fn):
+def lifted(fn):
     """Make the body of a function that makes an array."""
     return lambda like, *args, **kwargs: lift(like, fn(*args, **kwargs))
 
@@ -57,9 +57,9 @@ def row_like(order):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 for fn in named(np, "ones empty eye identity tri arange fromfunction frombuffer fromfile fromiter fromstring loadtxt genfromtxt"):
-    composite(fn, made(fn), like=True)
+    composite(fn, lifted(fn), like=True)
 # fmt: off
-composite(np.zeros,             made(np.zeros), like=True, cheap=True, lower="zeros")
+composite(np.zeros,             lifted(np.zeros), like=True, cheap=True, lower="zeros")
 composite(np.full,              full, like=True)
 composite(np.array,             array, like=True)
 composite(np.asarray,           same_array, like=True)

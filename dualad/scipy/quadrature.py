@@ -117,9 +117,9 @@ def rules(f: Callable, ends: tuple, info: dict, points: Any, asked: float) -> It
 def weighted(f: Callable, x: np.ndarray, w: np.ndarray, values: np.ndarray) -> Any:
     """Return the sum of an integrand over places, whose plain values are known: of all at once if it takes arrays, else of each."""
     try:
-        made = array(f(x))
-        if np.shape(made) == x.shape and np.allclose(looked_at(made), values, rtol=1e-12, atol=0.0):
-            return np.sum(w * made)
+        at_once = array(f(x))
+        if np.shape(at_once) == x.shape and np.allclose(looked_at(at_once), values, rtol=1e-12, atol=0.0):
+            return np.sum(w * at_once)
     except Exception:  # whatever a function of numbers makes of an array
         pass
     return sum(weight * f(place) for place, weight in zip(x.tolist(), w.tolist(), strict=True))
@@ -153,11 +153,11 @@ def quad(
         return func(x, *args)
 
     def plainly(x: float) -> Any:
-        made = integrand(x)
-        if isinstance(made, Traced) or holds_traced(made):
+        value = integrand(x)
+        if isinstance(value, Traced) or holds_traced(value):
             found.append(True)
-            return plain(made)
-        return made
+            return plain(value)
+        return value
 
     ends = plain(a), plain(b)
     result = si.quad(plainly, *ends, (), 1, epsabs, epsrel, limit, points, weight, wvar, **options)
@@ -169,10 +169,10 @@ def quad(
     for name, given in {"weight": weight, "complex_func": options.get("complex_func")}.items():
         if given:
             raise TypeError(f"scipy.integrate.quad has no derivative with {name}=: write it into the integrand, of real values")
-    made = moved(integrand, b) - moved(integrand, a)
+    integral = moved(integrand, b) - moved(integrand, a)
     if found:
-        made = made + fixed(integrand, plainly, ends, result, points, max(epsabs, epsrel * abs(result[0])))
-    return (made - looked_at(made) + strong(result[0], made), *shown[1:])
+        integral = integral + fixed(integrand, plainly, ends, result, points, max(epsabs, epsrel * abs(result[0])))
+    return (integral - looked_at(integral) + strong(result[0], integral), *shown[1:])
 
 
 @dataclass(frozen=True)
@@ -180,17 +180,17 @@ class Part:
     """One of the things that an integration returns, as a function of the numbers that its arguments are made of."""
 
     integrate: Callable
-    made: Callable
+    rebuild: Callable
     index: int
 
     def __call__(self, *numbers: Any) -> Any:
-        args, options = self.made(numbers)
+        args, options = self.rebuild(numbers)
         return self.integrate(*args, **options)[self.index]
 
 
-def in_program(integrate: Callable, values: tuple, made: Callable, key: Any) -> tuple:
+def in_program(integrate: Callable, values: tuple, rebuild: Callable, key: Any) -> tuple:
     """Return the integral, and SciPy's estimate of its error, that a program calls for."""
-    value, error = (interned(Part(integrate, made, index), key, index) for index in (0, 1))
+    value, error = (interned(Part(integrate, rebuild, index), key, index) for index in (0, 1))
     return called(value, *values), evaluate(error, *values)
 
 

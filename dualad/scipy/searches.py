@@ -221,8 +221,8 @@ def entered(name: str, kind: Callable, *, pair: str | None = None, elementwise: 
                 raise TypeError(f"{title} has no derivative with respect to its argument {key!r}: pass plain bounds (dualad.primal)")
         compiled = traced_arguments(given)
         if compiled:
-            values, made, key = compiled
-            result = compiled_search(interned(Run(scipys, signature, made, title), title, key), values)
+            values, rebuild, key = compiled
+            result = compiled_search(interned(Run(scipys, signature, rebuild, title), title, key), values)
         else:
             call.arguments.update({key: plain.argument(x, key) for key, x in given.items()})
             result = scipys(*call.args, **call.kwargs)
@@ -237,7 +237,7 @@ def entered(name: str, kind: Callable, *, pair: str | None = None, elementwise: 
             return bounded(given, kind, x)
 
         def residual(x: Any, *leaves: Any) -> Any:
-            return problem(made(leaves)).equation(x)
+            return problem(rebuild(leaves)).equation(x)
 
         def solved(x: Any) -> Any:
             if compiled:
@@ -253,12 +253,12 @@ def entered(name: str, kind: Callable, *, pair: str | None = None, elementwise: 
 class Run:
     """A search that a compiled program calls, with the numbers that its arguments are made of; `result` is the last one."""
 
-    def __init__(self, scipys: Callable, signature: inspect.Signature, made: Callable, title: str) -> None:
-        self.scipys, self.signature, self.made, self.title = scipys, signature, made, title
+    def __init__(self, scipys: Callable, signature: inspect.Signature, rebuild: Callable, title: str) -> None:
+        self.scipys, self.signature, self.rebuild, self.title = scipys, signature, rebuild, title
         self.result: Any = None
 
     def __call__(self, *numbers: Any) -> Any:
-        call = inspect.BoundArguments(self.signature, self.made(numbers))
+        call = inspect.BoundArguments(self.signature, self.rebuild(numbers))
         self.result = result = self.scipys(*call.args, **call.kwargs)
         told(result, self.title)
         if isinstance(result, so.RootResults):
@@ -306,17 +306,17 @@ def with_solution(result: Any, solved: Callable, problem: Problem) -> Any:
         result.root = solved(result.root)
         return result
     result.x = solved(result.x)
-    made = {} if problem.cost is None else {"fun": problem.cost(result.x)}
+    recomputed = {} if problem.cost is None else {"fun": problem.cost(result.x)}
     if problem.residuals is not None:
-        made = {"fun": problem.residuals(result.x), "cost": made["fun"]}
-    for name, value in made.items():
+        recomputed = {"fun": problem.residuals(result.x), "cost": recomputed["fun"]}
+    for name, value in recomputed.items():
         result[name] = shifted(value, result[name]) if name in result else value
     return result
 
 
-def shifted(made: Any, value: Any) -> Any:
+def shifted(recomputed: Any, value: Any) -> Any:
     """Return a value with the derivatives of what equals it but for rounding."""
-    return np.reshape(made - primal(made), np.shape(value)) + value
+    return np.reshape(recomputed - primal(recomputed), np.shape(value)) + value
 
 
 def rosen(x: Any) -> Any:

@@ -21,8 +21,8 @@ def convolve_whole(a, b, *, axes):
 
 def whole_transpose(i, g, a, b, *, axes):
     x, other = (b, a) if i else (a, b)
-    made = whole(g, np.flip(other, axes), axes=axes)
-    return unbroadcast(cut(made, [(axis, shape_of(other)[axis] - 1, shape_of(x)[axis]) for axis in axes]), x)
+    result = whole(g, np.flip(other, axes), axes=axes)
+    return unbroadcast(cut(result, [(axis, shape_of(other)[axis] - 1, shape_of(x)[axis]) for axis in axes]), x)
 
 
 whole = named(convolve_whole, "scipy.signal.convolve")

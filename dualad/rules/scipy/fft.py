@@ -59,8 +59,8 @@ def trigonometric(dual: Callable) -> Callable:
             return dual(g, s, axes, **back)
         ends = [0, -1] if forward == 1 else [0] if "c" in name else [-1]
         weights = end_weights(s, axes, ends, g.dtype)
-        made = dual(g * weights if forward in (1, 2) else g, s, axes, **back)
-        return made / weights if forward in (1, 3) else made
+        result = dual(g * weights if forward in (1, 2) else g, s, axes, **back)
+        return result / weights if forward in (1, 3) else result
 
     return transpose
 

@@ -22,8 +22,8 @@ def cumulative_trapezoid(y, x=None, dx=1.0, axis=-1, initial=None):
 def weighed(fn, y, axis, **options):
     """Return what a rule with weights gives: they are what it makes of the unit samples, at plain positions."""
     weights = np.asarray(fn(np.eye(shape_of(y)[axis]), axis=-1, **options))
-    made = np.tensordot(np.moveaxis(y, axis, -1), weights, axes=(-1, 0))
-    return made if weights.ndim == 1 else np.moveaxis(made, -1, axis)
+    result = np.tensordot(np.moveaxis(y, axis, -1), weights, axes=(-1, 0))
+    return result if weights.ndim == 1 else np.moveaxis(result, -1, axis)
 
 
 def under_parabola(h, following, first, second, third):

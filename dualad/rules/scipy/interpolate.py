@@ -44,14 +44,14 @@ class Interpolant:
     """What has SciPy's attributes as long as nothing in it is traced."""
 
     title: str
-    made: Any = None
+    interpolant: Any = None
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or self.made is None:
+        if name.startswith("__") or self.interpolant is None:
             if not name.startswith("_"):
                 name = f"{self.title}.{name} of traced values has no derivative here: make it of plain values (dualad.primal)"
             raise AttributeError(name)
-        return getattr(self.made, name)
+        return getattr(self.interpolant, name)
 
 
 def fix(fn: Callable, name: str, body: Callable) -> Callable:
@@ -98,11 +98,11 @@ def rows(name: str, build: Callable, evaluate: Callable, lower: Callable, lift: 
     )
 
 
-def parts(made: Any) -> tuple:
+def parts(interpolant: Any) -> tuple:
     """Return knots, coefficients and degree of what is SciPy's; of a spline without the zeros behind the coefficients."""
-    if isinstance(made, si.BSpline):
-        return made.t, made.c[: len(made.t) - made.k - 1], made.k
-    return made.x, made.c, 0
+    if isinstance(interpolant, si.BSpline):
+        return interpolant.t, interpolant.c[: len(interpolant.t) - interpolant.k - 1], interpolant.k
+    return interpolant.x, interpolant.c, 0
 
 
 class Piecewise(Interpolant):
@@ -113,15 +113,15 @@ class Piecewise(Interpolant):
     def hold(self, t: Any, c: Any, k: int, extrapolate: Any, axis: int) -> Any:
         self.t, self.c, self.k, self.extrapolate, self.axis = t, c, k, extrapolate, axis
         if not any_traced(c):
-            self.made = self.rows.build(t, c, k, extrapolate, axis)
+            self.interpolant = self.rows.build(t, c, k, extrapolate, axis)
         return self
 
     def another(self, name: str, nu: int) -> Any:
         """Return a derivative or an integral; SciPy's own tells its knots."""
-        made = getattr(self.rows.build(self.t, like(self.c), self.k, self.extrapolate, self.axis), name)(nu)
-        (t, _, k), kind = parts(made), BSpline if isinstance(self, BSpline) else Polynomials
+        interpolant = getattr(self.rows.build(self.t, like(self.c), self.k, self.extrapolate, self.axis), name)(nu)
+        (t, _, k), kind = parts(interpolant), BSpline if isinstance(self, BSpline) else Polynomials
         c = getattr(self.rows, name)(self.t, self.c, self.k, nu)
-        return object.__new__(kind).hold(t, c, k, made.extrapolate, self.axis)
+        return object.__new__(kind).hold(t, c, k, interpolant.extrapolate, self.axis)
 
     def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
         extrapolate = self.extrapolate if extrapolate is None else extrapolate
@@ -161,12 +161,12 @@ class BSpline(Piecewise):
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        given, made = called(si.BSpline, args, kwargs, ("c",))
-        c = made.c
+        given, interpolant = called(si.BSpline, args, kwargs, ("c",))
+        c = interpolant.c
         if any_traced(given["c"]):
-            c = first(given["c"], made.axis)
-            c = c if c.dtype == made.c.dtype else c.astype(made.c.dtype)
-        self.hold(made.t, c, made.k, made.extrapolate, made.axis)
+            c = first(given["c"], interpolant.axis)
+            c = c if c.dtype == interpolant.c.dtype else c.astype(interpolant.c.dtype)
+        self.hold(interpolant.t, c, interpolant.k, interpolant.extrapolate, interpolant.axis)
 
     @staticmethod
     def construct_fast(t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0) -> BSpline:
@@ -191,12 +191,12 @@ def of_values(scipys: Any, body: Callable, *places: str) -> type:
 
     class Through(FUNCTIONS.get("PPoly", Polynomials)):  # type: ignore[misc]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            given, made = called(scipys, args, kwargs, places)
+            given, interpolant = called(scipys, args, kwargs, places)
             plain = not any_traced(list(given.values()))
             given.pop("extrapolate", None)
-            self.hold(made.x, made.c if plain else coefficients(**given), 0, made.extrapolate, made.axis)
+            self.hold(interpolant.x, interpolant.c if plain else coefficients(**given), 0, interpolant.extrapolate, interpolant.axis)
             if plain:
-                self.made = made
+                self.interpolant = interpolant
 
     return public(Through, scipys)
 
@@ -248,8 +248,8 @@ of_values(si.Akima1DInterpolator, akima, "y")
 
 
 def pchip_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> Any:
-    made = FUNCTIONS["PchipInterpolator"](xi, yi, axis=axis)
-    return [made.derivative(nu)(x) for nu in der] if np.iterable(der) else made.derivative(der)(x) if der else made(x)
+    interpolant = FUNCTIONS["PchipInterpolator"](xi, yi, axis=axis)
+    return [interpolant.derivative(nu)(x) for nu in der] if np.iterable(der) else interpolant.derivative(der)(x) if der else interpolant(x)
 
 
 FUNCTIONS["pchip_interpolate"] = pchip_interpolate
@@ -267,11 +267,11 @@ interpolating_coefficients = fix(
 
 
 def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None, axis: int = 0, check_finite: bool = True) -> BSpline:
-    given, made = called(si.make_interp_spline, (x, y, k, t, bc_type, axis, check_finite), {}, ("y",))
-    c = made.c
+    given, interpolant = called(si.make_interp_spline, (x, y, k, t, bc_type, axis, check_finite), {}, ("y",))
+    c = interpolant.c
     if any_traced(given["y"]):
-        c = interpolating_coefficients(given["x"], given["y"], made.k, made.t, bc_type, axis, t)
-    return BSpline.construct_fast(made.t, c, made.k, made.extrapolate, made.axis)
+        c = interpolating_coefficients(given["x"], given["y"], interpolant.k, interpolant.t, bc_type, axis, t)
+    return BSpline.construct_fast(interpolant.t, c, interpolant.k, interpolant.extrapolate, interpolant.axis)
 
 
 FUNCTIONS["make_interp_spline"] = make_interp_spline
@@ -283,8 +283,8 @@ def splev_body(x, tck, der=0, ext=0):
     outside = (plain < t[k]) | (plain > t[-k - 1])
     if ext in (3, "const") and der == 0:  # of a derivative, SciPy's is that of the polynomial at the end
         x = np.clip(x, t[k], t[-k - 1])
-    made = splines.b_spline(t, c, k, x, der)
-    return np.where(outside, 0.0, made) if ext in (1, "zeros") else made
+    result = splines.b_spline(t, c, k, x, der)
+    return np.where(outside, 0.0, result) if ext in (1, "zeros") else result
 
 
 def splrep_body(x, y, k=3, s=None):
@@ -321,8 +321,8 @@ def smoothing(scipys: Any) -> None:
 
     class Smoothing(Interpolant):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            given, made = called(scipys, args, kwargs, ("y",))
-            self.y, self.places, self.tck, self.ext = given.pop("y"), given["x"], made._eval_args, made.ext
+            given, interpolant = called(scipys, args, kwargs, ("y",))
+            self.y, self.places, self.tck, self.ext = given.pop("y"), given["x"], interpolant._eval_args, interpolant.ext
             if any_traced(self.y) and (given.get("s", 0) != 0 or "t" in given or list(given["bbox"]) != [None, None]):
                 raise TypeError(
                     f"scipy.interpolate.{scipys.__name__} has no derivative with respect to its argument 'y' where its knots are not those "
@@ -330,7 +330,7 @@ def smoothing(scipys: Any) -> None:
                 )
             self.table = Table(lambda y: scipys(**given, y=y))
             if not any_traced(self.y):
-                self.made, self.table.last = made, (self.y, made)
+                self.interpolant, self.table.last = interpolant, (self.y, interpolant)
 
         def __call__(self, x: Any, nu: int = 0, ext: Any = None) -> Any:
             return univariate(self.y, places(x), self.table, self.places, self.tck, nu, self.ext if ext is None else ext)
@@ -367,18 +367,18 @@ def read(y, x, knots, kind):
         j = np.clip(np.searchsorted(knots, plain) - 1, 0, len(knots) - 2)
         low, high = getitem(y, j), getitem(y, j + 1)
         share = (x - getitem(knots, j)) / getitem(np.diff(knots), j)
-        made = low + np.reshape(share, shape_of(share) + (1,) * (ndim_of(y) - 1)) * (high - low)
+        result = low + np.reshape(share, shape_of(share) + (1,) * (ndim_of(y) - 1)) * (high - low)
     elif kind in ("nearest", "nearest-up"):
-        made = getitem(y, np.searchsorted(0.5 * (knots[1:] + knots[:-1]), plain, side="left" if kind == "nearest" else "right"))
+        result = getitem(y, np.searchsorted(0.5 * (knots[1:] + knots[:-1]), plain, side="left" if kind == "nearest" else "right"))
     elif kind == "previous":
-        made = getitem(y, np.clip(np.searchsorted(knots, plain, side="right") - 1, 0, len(knots) - 1))
+        result = getitem(y, np.clip(np.searchsorted(knots, plain, side="right") - 1, 0, len(knots) - 1))
     elif kind == "next":
-        made = getitem(y, np.clip(np.searchsorted(knots, plain), 0, len(knots) - 1))
+        result = getitem(y, np.clip(np.searchsorted(knots, plain), 0, len(knots) - 1))
     else:
         order = ORDERS.get(kind, kind)
         t = si.make_interp_spline(knots, np.zeros(len(knots)), order).t
-        made = splines.b_spline(t, splines.b_spline_coefficients(knots, y, t, order, None), order, x)
-    return made
+        result = splines.b_spline(t, splines.b_spline_coefficients(knots, y, t, order, None), order, x)
+    return result
 
 
 def interp1d_body(y, x, table, options):
@@ -388,7 +388,7 @@ def interp1d_body(y, x, table, options):
     if not options["assume_sorted"]:
         order = np.argsort(knots, kind="mergesort")
         knots, y = knots[order], getitem(y, order)
-    made = read(y, x, knots, kind)
+    result = read(y, x, knots, kind)
     sides = [plain < knots[0], plain > knots[-1]]
     if isinstance(fill, str):  # extrapolate
         fills = [y[0] if kind == "next" else None, y[-1] if kind == "previous" else None]
@@ -397,8 +397,8 @@ def interp1d_body(y, x, table, options):
         fills = list(fill) if isinstance(fill, tuple) else [fill, fill]
     for side, value in zip(sides, fills, strict=True):
         if value is not None:
-            made = np.where(np.reshape(side, shape_of(side) + (1,) * (ndim_of(y) - 1)), value, made)
-    return splines.arranged(made, None, x, axis % ndim_of(y))
+            result = np.where(np.reshape(side, shape_of(side) + (1,) * (ndim_of(y) - 1)), value, result)
+    return splines.arranged(result, None, x, axis % ndim_of(y))
 
 
 tabulated = fix(lambda y, x, table, options: table.of(y)(x), "interp1d", interp1d_body)
@@ -411,10 +411,10 @@ class Tabulated(Interpolant):
     key: str
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.options, made = called(self.scipys, args, kwargs, (self.key,))
+        self.options, interpolant = called(self.scipys, args, kwargs, (self.key,))
         self.values = self.options.pop(self.key)
         self.table = Table(lambda values: self.scipys(**self.options, **{self.key: values}))
-        self.made = None if any_traced(self.values) else made
+        self.interpolant = None if any_traced(self.values) else interpolant
 
 
 class Interp1d(Tabulated):
@@ -443,16 +443,16 @@ def grid_body(values, xi, table, points, method, fill_value):
         shares.append((x - getitem(knots, j)) / getitem(np.diff(knots), j))
     spread = lambda share: np.reshape(share, shape_of(share) + (1,) * (ndim_of(values) - len(points)))
     if method == "nearest":
-        made = getitem(values, tuple(j + (stopped(share) > 0.5) for j, share in zip(cells, shares, strict=True)))
-        made = made + spread(0.0 * sum(shares))
+        result = getitem(values, tuple(j + (stopped(share) > 0.5) for j, share in zip(cells, shares, strict=True)))
+        result = result + spread(0.0 * sum(shares))
     else:
-        made = 0.0
+        result = 0.0
         for corner in product((0, 1), repeat=len(points)):
             weight = 1.0
             for side, share in zip(corner, shares, strict=True):
                 weight = weight * (share if side else 1.0 - share)
-            made = made + spread(weight) * getitem(values, tuple(j + side for j, side in zip(cells, corner, strict=True)))
-    return made if fill_value is None else np.where(spread(outside), fill_value, made)
+            result = result + spread(weight) * getitem(values, tuple(j + side for j, side in zip(cells, corner, strict=True)))
+    return result if fill_value is None else np.where(spread(outside), fill_value, result)
 
 
 gridded = fix(lambda values, xi, table, points, method, fill_value: table.of(values)(xi, method), "RegularGridInterpolator", grid_body)
@@ -464,13 +464,13 @@ class RegularGrid(Tabulated):
     def __call__(self, xi: Any, method: str | None = None, *, nu: Any = None) -> Any:
         method, at = method or self.options["method"], coordinates(xi)
         if not any_traced((self.values, at)):
-            return self.made(xi, method, nu=nu)
+            return self.interpolant(xi, method, nu=nu)
         if method not in ("linear", "nearest") or nu is not None:
             raise NotImplementedError(
                 f"scipy.interpolate.RegularGridInterpolator has no derivative with method={method!r} (nu={nu}): use 'linear' or 'nearest'"
             )
-        made = gridded(self.values, at, self.table, self.options["points"], method, self.options["fill_value"])
-        return made[0] if type(xi) is tuple and ndim_of(at) == 1 and len(xi) > 1 else made
+        result = gridded(self.values, at, self.table, self.options["points"], method, self.options["fill_value"])
+        return result[0] if type(xi) is tuple and ndim_of(at) == 1 and len(xi) > 1 else result
 
 
 def coordinates(xi):

@@ -67,8 +67,8 @@ def correlate(input, weights, mode="reflect", cval=0.0, origin=0, *, axes=None):
     origins = dict(zip(axes, for_each(origin, len(axes)), strict=True))
     before = [m // 2 + origins.get(axis, 0) for axis, m in enumerate(shape_of(weights))]
     widths = [(b, m - 1 - b) for b, m in zip(before, shape_of(weights), strict=True)]
-    made = whole(lengthened(input, widths, mode, cval), np.flip(weights), axes=tuple(range(-ndim, 0)))
-    return cut(made, [(axis, shape_of(weights)[axis] - 1, shape_of(input)[axis]) for axis in range(ndim)])
+    result = whole(lengthened(input, widths, mode, cval), np.flip(weights), axes=tuple(range(-ndim, 0)))
+    return cut(result, [(axis, shape_of(weights)[axis] - 1, shape_of(input)[axis]) for axis in range(ndim)])
 
 
 def convolve(input, weights, mode="reflect", cval=0.0, origin=0, *, axes=None):
@@ -130,11 +130,11 @@ def gradient_filter(across):
     def body(input, axis=-1, mode="reflect", cval=0.0):
         modes = for_each(mode, ndim_of(input))
         axis %= ndim_of(input)
-        made = correlate1d(input, np.array([-1.0, 0.0, 1.0]), axis, modes[axis], cval)
+        result = correlate1d(input, np.array([-1.0, 0.0, 1.0]), axis, modes[axis], cval)
         for other in range(ndim_of(input)):
             if other != axis:
-                made = correlate1d(made, np.array(across), other, modes[other], cval)
-        return made
+                result = correlate1d(result, np.array(across), other, modes[other], cval)
+        return result
 
     return body
 
@@ -206,17 +206,17 @@ def mirrored(size, origin):
     return [-shift - (width % 2 == 0) for width, shift in zip(size, origin, strict=True)]
 
 
-def morphology(*steps, combine=lambda made, x: made):
+def morphology(*steps, combine=lambda result, x: result):
     """Return the body of a filter that erodes (-1) and dilates (1) in turn."""
 
     def filtered(input, size=None, footprint=None, mode="reflect", cval=0.0, origin=0):
         sized(size, footprint, "grey_erosion and its kin")
         size, origin = (list(for_each(given, ndim_of(input))) for given in (size, origin))
-        made = input
+        result = input
         for step in steps:
             fn = BODIES["maximum_filter" if step > 0 else "minimum_filter"]
-            made = fn(made, size, None, mode, cval, mirrored(size, origin) if step > 0 else origin)
-        return combine(made, input)
+            result = fn(result, size, None, mode, cval, mirrored(size, origin) if step > 0 else origin)
+        return combine(result, input)
 
     return filtered
 
@@ -282,11 +282,11 @@ def inside(places, size, mode):
 
 def basis(u, order):
     """Return the B-splines of an order that reach a place `u` between two knots (Cox and de Boor), along a first axis."""
-    made = [1.0 + 0.0 * u]
+    splines = [1.0 + 0.0 * u]
     for d in range(1, order + 1):
-        made = [((u + (d - j)) * made[j - 1] if j else 0.0) + ((j + 1 - u) * made[j] if j < d else 0.0) for j in range(d + 1)]
-        made = [part / d for part in made]
-    return np.stack(made)
+        splines = [((u + (d - j)) * splines[j - 1] if j else 0.0) + ((j + 1 - u) * splines[j] if j < d else 0.0) for j in range(d + 1)]
+        splines = [part / d for part in splines]
+    return np.stack(splines)
 
 
 def map_coordinates(input, coordinates, order=3, mode="constant", cval=0.0, prefilter=True):
@@ -322,10 +322,10 @@ def map_coordinates(input, coordinates, order=3, mode="constant", cval=0.0, pref
         lead = (1,) * axis + (order + 1,) + (1,) * (ndim - 1 - axis)
         places.append(np.reshape(inside(index, size, mode), lead + shape_of(at)))
         weights.append(basis(at - start + half, order))
-    made = getitem(input, tuple(places))
+    result = getitem(input, tuple(places))
     for part in weights:
-        made = np.sum(made * np.reshape(part, (order + 1,) + (1,) * (ndim_of(made) - ndim_of(part)) + shape_of(part)[1:]), axis=0)
-    return np.where(known, made, cval) if mode == "constant" else made
+        result = np.sum(result * np.reshape(part, (order + 1,) + (1,) * (ndim_of(result) - ndim_of(part)) + shape_of(part)[1:]), axis=0)
+    return np.where(known, result, cval) if mode == "constant" else result
 
 
 def column(values, ndim):
@@ -339,9 +339,9 @@ def shift(input, shift, order=3, mode="constant", cval=0.0, prefilter=True):
 
 def zoom(input, zoom, order=3, mode="constant", cval=0.0, prefilter=True):
     shape = np.array(shape_of(input))
-    made = [round(n * factor) for n, factor in zip(shape.tolist(), for_each(zoom, shape.size), strict=True)]
-    steps = [(n - 1) / (m - 1) if m > 1 else 1.0 for n, m in zip(shape.tolist(), made, strict=True)]
-    return map_coordinates(input, np.indices(made, float) * column(steps, shape.size), order, mode, cval, prefilter)
+    sizes = [round(n * factor) for n, factor in zip(shape.tolist(), for_each(zoom, shape.size), strict=True)]
+    steps = [(n - 1) / (m - 1) if m > 1 else 1.0 for n, m in zip(shape.tolist(), sizes, strict=True)]
+    return map_coordinates(input, np.indices(sizes, float) * column(steps, shape.size), order, mode, cval, prefilter)
 
 
 def affine_transform(input, matrix, offset=0.0, output_shape=None, order=3, mode="constant", cval=0.0, prefilter=True):
@@ -371,7 +371,7 @@ BODIES |= {
     "grey_dilation": morphology(1),
     "grey_opening": morphology(-1, 1),
     "grey_closing": morphology(1, -1),
-    "white_tophat": morphology(-1, 1, combine=lambda made, x: x - made),
-    "black_tophat": morphology(1, -1, combine=lambda made, x: made - x),
+    "white_tophat": morphology(-1, 1, combine=lambda result, x: x - result),
+    "black_tophat": morphology(1, -1, combine=lambda result, x: result - x),
 }
 FUNCTIONS = entered(sn, BODIES)

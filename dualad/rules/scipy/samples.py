@@ -98,8 +98,8 @@ def statistic(body):
         a, axis = given[sample], given.get("axis", signature.parameters["axis"].default)
         if ndim_of(a) == 0:
             a = given[sample] = np.reshape(a, (1,))
-        made = body(**given)
-        return np.expand_dims(made, tuple(range(ndim_of(a))) if axis is None else axis) if keepdims else made
+        result = body(**given)
+        return np.expand_dims(result, tuple(range(ndim_of(a))) if axis is None else axis) if keepdims else result
 
     keepdims = inspect.Parameter("keepdims", inspect.Parameter.KEYWORD_ONLY, default=False)
     of_sample.__signature__ = signature.replace(  # type: ignore[attr-defined]
@@ -128,8 +128,8 @@ STATISTICS = entered(stats, BODIES)
 
 def correlated(*args, **kwargs):
     """Return SciPy's result without its methods, which compute with plain samples."""
-    made = stats.pearsonr(*args, **kwargs)
-    return Correlation(made.statistic, made.pvalue)
+    result = stats.pearsonr(*args, **kwargs)
+    return Correlation(result.statistic, result.pvalue)
 
 
 correlated.__signature__ = inspect.signature(stats.pearsonr)  # type: ignore[attr-defined]

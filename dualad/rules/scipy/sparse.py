@@ -161,8 +161,8 @@ def made_by(name: str) -> Any:
 
     @wraps(scipys)
     def make(*args: Any, **kwargs: Any) -> Any:
-        made = scipys(*args, **kwargs)
-        return KINDS[type(made).__name__](made)
+        result = scipys(*args, **kwargs)
+        return KINDS[type(result).__name__](result)
 
     return make
 

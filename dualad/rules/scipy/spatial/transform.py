@@ -243,9 +243,9 @@ class Rotation(metaclass=Kind):
 
     @classmethod
     def holding(cls, quaternion: Any) -> Rotation:
-        made = object.__new__(cls)
-        made.quaternion = quaternion
-        return made
+        rotation = object.__new__(cls)
+        rotation.quaternion = quaternion
+        return rotation
 
     def inv(self) -> Rotation:
         return Rotation.holding(inverted(self.quaternion))
@@ -302,8 +302,8 @@ class Slerp:
         i = np.maximum(np.searchsorted(self.times, plain) - 1, 0)
         share = (at - getitem(self.times, i)) / getitem(np.diff(self.times), i)
         steps = Rotation.from_rotvec(getitem(self.steps, i) * share[:, None])
-        made = Rotation.holding(getitem(self.starts.quaternion, i)) * steps
-        return made[0] if ndim_of(times) == 0 else made
+        rotation = Rotation.holding(getitem(self.starts.quaternion, i)) * steps
+        return rotation[0] if ndim_of(times) == 0 else rotation
 
 
 def like_plain(q: Any) -> Any:
