@@ -359,7 +359,11 @@ def run_compiled_spec(spec: StepSpec, tape: Tape | None, loop: Loop) -> tuple[An
 
             other = without_statics(spec, loop.until)
             if other is not None:
-                result, reason = run_compiled_spec(other.spec, tape, loop._replace(until=other.until))
+                try:
+                    result, reason = run_compiled_spec(other.spec, tape, loop._replace(until=other.until))
+                except TypeError:
+                    spec.check_call(0, spec.tree(spec.state), spec.arguments(spec.params), spec.inputs)
+                    raise
                 return None if reason is not None else other.results(result), reason
         try:
             return run(), None

@@ -54,6 +54,9 @@ ERRORS = {
     "text put out of a compiled step": (
         lambda x: chain(jit(lambda k, x: (x, "a")), x, steps=3, outputs=True)[0], TypeError, f"step 0 put out 'a'.*{OUTS}"
     ),
+    "no row beside settings": (
+        lambda x: chain(jit(lambda k, x, c: x), x, "a", inputs=np.ones(3)), TypeError, r"called as step\(k, state, row, params\[0\]\)"
+    ),
     "no outs beside settings": (
         lambda x: chain(jit(lambda k, x, c: x), x, "a", steps=2, outputs=True), TypeError, r"must return a pair \(state, out\); step 0"
     ),
