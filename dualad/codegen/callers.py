@@ -41,7 +41,11 @@ class Callers:
         returned = {plan.nodes[value] for operation in self.called.values() for value in operation.outputs}
         pairs = zip(plan.results, self.outs, strict=True)
         results = {memory_of(node) for node, out in pairs if node is not None and out.kind == "array"}
-        own = {name: node for node, name in self.names.items() if node in plan.stored and node not in returned}.values()
+        first: dict[str, Node] = {}  # of those that share an array, the one whose shape it has
+        for node, name in self.names.items():
+            if node in plan.stored and node not in returned:
+                first.setdefault(name, node)
+        own = first.values()
         self.own, self.fitting = {*own}, {*own, *emitted.constants}
         self.results = [node for node in own if node in results or self.called]
         self.work = [node for node in own if node not in results and not self.called]

@@ -387,6 +387,15 @@ def test_nothing_is_printed_to_be_compiled(monkeypatch):
         native.source
 
 
+def test_arrays_of_two_shapes_share_memory():
+    x = np.random.default_rng(3).standard_normal((20, 60))
+    f = lambda x: np.cumsum(np.cumsum(np.cumsum(np.cumsum(x, 0), 1).T, 0), 1) * 2.0
+    native = Native(traced(f, x))
+    native.raw.__globals__["rerun_in_numpy"] = None  # as would be done if compiled code refused its arrays
+    assert len(native.emitted.names) > len({*native.emitted.names.values()})
+    close(native.call(x), [f(x)], rtol=1e-12)
+
+
 @pytest.mark.parametrize("name", ["wave", "wave_jvp", "in_slices_vjp", "lorenz", "rows_and_columns"])
 def test_pieces_and_shared_kernels_give_the_same_bits(name, monkeypatch):
     outs = []
