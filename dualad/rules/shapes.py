@@ -65,7 +65,9 @@ def blank(x, dtype=None, order="K"):
 @primitive
 def zeros_of_shape(x, shape, dtype=None, order="C"):
     """Return zeros of another shape, traced like `x`: a buffer to write into."""
-    return np.zeros(shape, dtype or getattr(x, "dtype", None) or np.result_type(x), order)
+    if order in ("C", "F"):
+        return np.zeros(shape, dtype or getattr(x, "dtype", None) or np.result_type(x), order)
+    return np.zeros_like(x, dtype, order, False, shape)
 
 
 # --- rearranging ------------------------------------------------------------------------------------------------------------
@@ -411,7 +413,7 @@ def like(fill):
         plain = dtype is not None and np.dtype(dtype).kind not in "fc"
         if plain:
             return evaluate(np.full_like, x, value, dtype, order, shape=shape)
-        buffer = blank(x, dtype, order) if shape is None else zeros_of_shape(x, shape, dtype, "F" if order == "F" else "C")
+        buffer = blank(x, dtype, order) if shape is None else zeros_of_shape(x, shape, dtype, order)
         if not (type(value) in (int, float) and value == 0):
             buffer[...] = value if hasattr(value, "__dualad_apply__") else np.asarray(value).astype(buffer.dtype)
         return buffer

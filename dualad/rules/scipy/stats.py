@@ -137,7 +137,7 @@ def method(distribution: str, name: str, parameters: list[str], enter: Callable)
             args = *args, *tuple(defaults.values())[given:]
         else:
             args = filled(f"scipy.stats.{distribution}.{name}{signature}", signature, args, kwargs).args
-        return plain(*(of_list(arg) if type(arg) in (list, tuple) else arg for arg in args))
+        return plain(*(as_array(arg) if type(arg) in (list, tuple) else arg for arg in args))
 
     call.__name__, call.__qualname__, call.__doc__ = name, f"{distribution}.{name}", scipys.__doc__
     call.__signature__ = signature  # type: ignore[attr-defined]
@@ -149,10 +149,6 @@ def methods(distribution: str, point: str, shapes: list[str], ways: dict[str, Ca
     return SimpleNamespace(
         **{name: method(distribution, name, ["q" if name in ("ppf", "isf") else point, *shapes], enter) for name, enter in ways.items()}
     )
-
-
-def of_list(x: list | tuple) -> Any:
-    return as_array(x) if any_traced(x) else np.asarray(x)
 
 
 def log_density_of(standard: Callable) -> Callable:

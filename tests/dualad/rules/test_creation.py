@@ -103,3 +103,11 @@ def test_integers_stay_plain():
     seen = []
     jvp(lambda x: seen.append((np.zeros(3, int, like=x), np.arange(3, like=x))) or x, (X,), (X,))
     assert [type(made) for made in seen[0]] == [np.ndarray, np.ndarray]
+
+
+@pytest.mark.parametrize("options", [{}, {"order": "A"}, {"order": "C"}, {"order": "F"}], ids=str)
+def test_an_array_of_another_shape_has_the_layout_of_numpys(options):
+    for x in (np.asfortranarray(np.ones((2, 3))), np.ones((2, 3)), np.ones((2, 3, 4)).transpose(1, 0, 2)):
+        for shape in ((4, 5, 2)[: x.ndim], (7,), 3):
+            f = lambda x, shape=shape: np.full_like(x, 2.0, shape=shape, **options)
+            assert jvp(f, (x,), (x,))[0].strides == vjp(f, x)[0].strides == f(x).strides

@@ -48,7 +48,12 @@ def test_distances_of_equal_points_and_of_other_metrics():
     assert np.all(np.isfinite(grad(lambda x: np.sum(FUNCTIONS["cdist"](x, x)))(A)))
     squares = lambda u, v: np.sum((u - v) ** 2)
     check_call(FUNCTIONS["cdist"], distance.cdist, (A, B, squares), {})
-    check_refused(A, [(lambda x: FUNCTIONS["cdist"](x, B, "hamming"), "cdist has no derivative with metric='hamming': use euclidean")])
+    check_call(FUNCTIONS["euclidean"], distance.euclidean, (U + 1j * V, V), {})
+    cases = [
+        (lambda x: FUNCTIONS["cdist"](x, B, "hamming"), "cdist has no derivative with metric='hamming': use euclidean"),
+        (lambda x: FUNCTIONS["sqeuclidean"](x[0], 1j * x[1]), "sqeuclidean has no derivative of complex vectors"),
+    ]
+    check_refused(A, cases)
 
 
 VECTOR, QUATERNION, ANGLES = np.array([0.4, -0.9, 0.7]), np.array([0.3, -0.5, 0.2, 0.9]), np.array([0.5, -0.7, 1.1])

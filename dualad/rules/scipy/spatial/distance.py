@@ -9,7 +9,7 @@ from scipy import special as sp
 from scipy.spatial import distance as sd
 
 from ...indexing import getitem
-from ...kinds import ndim_of, shape_of
+from ...kinds import is_complex, ndim_of, shape_of
 from ...linalg import mT
 from ..entering import by_name, entered
 
@@ -18,10 +18,22 @@ def total(x, w=None):
     return np.sum(x if w is None else w * x, axis=-1)
 
 
+def square(x):
+    return x**2 if not is_complex(x) else np.real(x) ** 2 + np.imag(x) ** 2
+
+
 def root(x, power=0.5):
     """Return a root that has the derivative 0 at 0: equal points do not move apart in one direction or another."""
     zero = np.equal(x, 0.0)
     return np.where(zero, 0.0, np.where(zero, 1.0, x) ** power)
+
+
+def sqeuclidean(u, v, w=None):
+    if is_complex(u) or is_complex(v):
+        raise NotImplementedError(
+            "scipy.spatial.distance.sqeuclidean has no derivative of complex vectors: their squares differ by version"
+        )
+    return total((u - v) ** 2, w)
 
 
 def minkowski(u, v, p=2, w=None):
@@ -55,9 +67,9 @@ def jensenshannon(p, q, base=None, *, axis=0, keepdims=False):
 
 
 METRICS: dict[str, Callable] = {
-    "euclidean": lambda u, v, w=None: root(total((u - v) ** 2, w)),
-    "sqeuclidean": lambda u, v, w=None: total((u - v) ** 2, w),
-    "seuclidean": lambda u, v, V: root(total((u - v) ** 2 / V)),
+    "euclidean": lambda u, v, w=None: root(total(square(u - v), w)),
+    "sqeuclidean": sqeuclidean,
+    "seuclidean": lambda u, v, V: root(total(square(u - v) / V)),
     "cityblock": lambda u, v, w=None: total(np.abs(u - v), w),
     "chebyshev": chebyshev,
     "minkowski": minkowski,
