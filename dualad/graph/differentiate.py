@@ -15,7 +15,7 @@ from ..forward.directions import unwrap, wrap
 from ..forward.dual import Dual, make_dual
 from ..forward.seeding import split_value
 from ..rules.cotangents import like_primal
-from ..rules.kinds import ROWS, Constant, Differentiable, Elementwise
+from ..rules.kinds import ROWS, Constant, Differentiable, Elementwise, Refused
 from ..rules.names import np
 from .nested import Branch, Scan, align
 from .passes import optimised
@@ -103,7 +103,9 @@ def pullback(program: Program, examples, wanted, cotangents, directions=None, na
 def pull(operation, gs, held, active, adjoints, nan_safe):
     """Add the shares of an operation's arguments in cotangents of its results to their adjoints."""
     row = ROWS.get(operation.fn)
-    if not isinstance(row, Differentiable):  # functions of bits are refused, but have no floating-point arguments
+    if isinstance(row, Refused) and any(value in active for value in operation.reads):  # entered by a traced program, for its value
+        raise TypeError(row.refusal)
+    if not isinstance(row, Differentiable):
         return
     args = [held[arg] if type(arg) is Value else arg for arg in with_values(operation.args, held)]
     kwargs = with_values(operation.kwargs, held)
