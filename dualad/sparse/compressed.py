@@ -78,11 +78,6 @@ class Compressed:
         self.alone = self.is_compiled and self.only_entries  # one compiled call gives the entries, and nothing else
         self.usual = argnums == 0 and not has_aux and not self.is_compiled and executor is None
 
-    def __call__(self, *args, **kwargs):
-        """Return the value, the matrix, and a list of the aux."""
-        colors, value, data, aux = self.data(args, kwargs)
-        return value, colors.matrix(data), aux
-
     def data(self, args, kwargs, into=None):
         """Return the colouring, the value, the entries (in `into`, where they are compiled and it fits), and a list of the aux."""
         if self.flat is not None and type(data := self.flat(args, kwargs, into)) is np.ndarray:

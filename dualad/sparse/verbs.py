@@ -14,22 +14,24 @@ from .verify import verified
 
 
 def sparse_function(f, compressed, verify, slope=None):
-    """Return the function of f's arguments that returns a sparse matrix, and aux where there is one; `slope` is what is verified, if not f.
+    """Return the function of f's arguments that returns a sparse matrix, before it the value and after it aux where they are asked for.
 
-    Its ``fill(matrix, *args, **kwargs)`` writes the entries into a matrix of the same pattern.
+    `slope` is what is verified, if not f. ``fill(matrix, *args, **kwargs)`` writes the entries into a matrix of the same pattern.
     """
-    slope, where, has_aux = slope or f, compressed.where, compressed.options["has_aux"]
+    slope, where, has_aux, valued = slope or f, compressed.where, compressed.options["has_aux"], compressed.options["valued"]
 
     @wraps(f)
     def differentiated(*args, **kwargs):
         try:
-            colors, _, data, aux = compressed.data(args, kwargs)
+            colors, value, data, aux = compressed.data(args, kwargs)
             matrix = colors.matrix(data)
             if verify:
                 verified(slope, args, kwargs, matrix, compressed)
         except Exception as error:
             trim(error)
             raise
+        if valued:
+            return value, matrix, *aux
         return (matrix, *aux) if has_aux else matrix
 
     def fill(matrix, *args, **kwargs):
@@ -51,7 +53,8 @@ def sparse_function(f, compressed, verify, slope=None):
             raise
         return (matrix, *aux) if has_aux else matrix
 
-    vars(differentiated)["fill"] = fill
+    if not valued:
+        vars(differentiated)["fill"] = fill
     return differentiated
 
 

@@ -16,7 +16,6 @@ from ..sparse.compressed import Colored, Compressed
 from ..sparse.operators import forward_operator
 from ..sparse.structural import from_structure
 from ..sparse.verbs import sparse_function
-from ..sparse.verify import verified
 from ..support.cached import Cached
 from ..support.callers import trimmed
 from ..support.executors import check_executor
@@ -237,7 +236,7 @@ def value_and_jacobian(
         pair = paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, "value_and_jacobian", executor)
     else:
         compressed = compressed_of(f, argnums, chunk, sparsity, holomorphic, nan_safe, has_aux, "value_and_jacobian", executor)
-        pair = sparse_pair(compressed, verify, without_aux(f, has_aux, "value_and_jacobian"))
+        pair = sparse_function(f, compressed, verify, without_aux(f, has_aux, "value_and_jacobian"))
     refuse_verify(sparsity, verify, "value_and_jacobian")
 
     return Cached(f, pair) if cache else trimmed(wraps(f)(pair))
@@ -316,18 +315,6 @@ def compressed_of(f, argnums, chunk, sparsity, holomorphic, nan_safe, has_aux, w
     return Compressed(
         f, argnums, colored, chunk, where, holomorphic=holomorphic, nan_safe=nan_safe, has_aux=has_aux, valued=valued, executor=executor
     )
-
-
-def sparse_pair(compressed, verify, f):
-    """Return the function that computes value and sparse Jacobian, and aux where there is one."""
-
-    def computed(*args, **kwargs):
-        value, matrix, aux = compressed(*args, **kwargs)
-        if verify:
-            verified(f, args, kwargs, matrix, compressed)
-        return value, matrix, *aux
-
-    return computed
 
 
 def refuse_verify(sparsity, verify, where):
