@@ -12,7 +12,7 @@ from ..rules.calling import public_name
 from ..rules.kinds import COMPARISONS, OPERATORS, ROWS, SYMBOLS
 from ..rules.sparse import is_sparse
 from ..support.callers import searches
-from .conversions import comes_from_a_loop, conversion_error, defers, lift_of, refuse_kind, refuse_search, refuse_tie
+from .conversions import STANDING, comes_from_a_loop, conversion_error, defers, lift_of, refuse_kind, refuse_search, refuse_tie
 from .traced import Traced, example_of
 
 SAME_METHODS = (
@@ -28,7 +28,7 @@ OPERANDS = (Traced, float, int, complex, np.generic, list)
 def operand(x):
     """Return whether an operator may take `x` as the other operand; others get their turn."""
     kind: Any = type(x)
-    if kind is np.ndarray or issubclass(kind, OPERANDS):
+    if kind is np.ndarray or issubclass(kind, OPERANDS) or kind in STANDING:
         return True
     return (issubclass(kind, np.ndarray) or hasattr(x, "__array__") or is_sparse(x)) and (not defers(kind) or lift_of(kind) is not None)
 

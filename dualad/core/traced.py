@@ -101,7 +101,7 @@ class Traced(Shaped, Handle):
             if kind is list:
                 args = tuple(map(packed, args))
             elif kind not in PLAIN and not isinstance(arg, Traced):
-                if lift_of(kind) is not None:
+                if kind in STANDING or lift_of(kind) is not None:
                     args = tuple(map(lift, args))
                 elif another_goes_first((kind,)):
                     return NotImplemented

@@ -22,12 +22,7 @@ def jvp(
 ) -> tuple[Result, Result]: ...
 @overload
 def jvp(
-    f: Callable[..., tuple[Result, Aux]],
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    *,
-    nan_safe: bool = False,
-    has_aux: Literal[True],
+    f: Callable[..., tuple[Result, Aux]], primals: Sequence[Any], tangents: Sequence[Any], *, nan_safe: bool = False, has_aux: Literal[True]
 ) -> tuple[Result, Result, Aux]: ...
 def jvp(
     f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, nan_safe: bool = False, has_aux: bool = False

@@ -188,6 +188,7 @@ METHODS = {
     "complex parts =": lambda x: parts_assigned(x),
     "compress out": lambda x: x.compress([1, 0, 1], 1, np.empty_like(x[:, :2])),
     "flat": lambda x: np.stack(list(x.flat)),
+    "flat, an operand": lambda x: x.flat * np.ravel(x) + np.sin(x.flat) / x.flat[1],
     "iteration": lambda x: sum(row @ row for row in x),
     "copy.copy": lambda x: copy.copy(x) * 2,
     "copy.deepcopy": lambda x: copy.deepcopy([x])[0] * 2,
