@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..rules.calling import bound, placed, public_name, signature, with_out_named
+from ..rules.calling import bound, placed, public_name, with_out_named
 from ..rules.constants import stopped
 from ..rules.cotangents import is_symbolic
 from ..rules.indexing import getitem
@@ -50,7 +50,7 @@ def apply(fn, args, kwargs):
         args = numbers(args, row)
         top = highest(args)
         if top is None:
-            return apply_by_keyword(row, args, kwargs)
+            return apply_inside(row, args, kwargs)
         if row.complex_body is not None and any(map(is_complex, args)):
             return top._restate(fn, row.complex_body, args, kwargs)
         return top._interpret(row, args, kwargs)
@@ -109,24 +109,13 @@ def highest(args, deep=False):
     return top
 
 
-def apply_by_keyword(row, args, kwargs):
-    """Evaluate a call whose traced arguments are keywords or sit inside lists: bring them into position first."""
-    if any(isinstance(value, Handle) for value in kwargs.values()):
-        parameters = list(signature(row.fn).parameters)
-        arrays = list(args)
-        rest = dict(kwargs)
-        for name in parameters[len(args) : len(args) + len(row.vjps) + 1]:
-            if name in rest:
-                arrays.append(rest.pop(name))
-            else:
-                break
-        if row.trusted and highest(arrays) is not None:
-            return apply(row.fn, tuple(arrays), rest)
-        name, traced = next((name, value) for name, value in kwargs.items() if isinstance(value, Handle))
-        symbolic = traced.level.abstract and traced.level.id
-        if symbolic and name == "where" and issubclass(type(args[0]), np.ndarray):  # the mask of a plain array
-            return apply(row.fn, (traced.level.lift(args[0]), *args[1:]), kwargs)
-        raise no_derivative_for(row, name)
+def apply_inside(row, args, kwargs):
+    """Evaluate a call whose traced arguments sit inside lists and tuples, or are keywords, of which only the mask of a program may be."""
+    for name, value in kwargs.items():
+        if isinstance(value, Handle):
+            if value.level.abstract and value.level.id and name == "where" and issubclass(type(args[0]), np.ndarray):
+                return apply(row.fn, (value.level.lift(args[0]), *args[1:]), kwargs)
+            raise no_derivative_for(row, name)
     inner = highest(args, deep=True)
     if inner is not None and inner.level.abstract:  # a traced integer in an index
         return inner._interpret(row, args, kwargs)
