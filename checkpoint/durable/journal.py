@@ -244,7 +244,7 @@ class DurableJournal:
         session, now = self.session, self.now
         self.saved, now.sweep, now.first_actions, session.point = session.indices(), "reverse", session.point, 0
         now.left = now.steps = steps
-        before = last[0] if last else session.peek(steps - 1) if steps else final
+        before = last[0] if last else self.state_at(steps - 1, steps - 1) if steps else final
         self.ends = self.leaves(max(steps - 1, 0), copy_state(before))
         if nbytes(self.ends) > GATHERED_BYTES:
             self.write_ends()

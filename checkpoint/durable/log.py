@@ -52,8 +52,7 @@ class RowLog(Log):
 
     def __init__(self, path: Path, label: str = "") -> None:
         super().__init__(path)
-        self.label, self.waiting = label, list[bytes]()
-        self.pattern = Pattern(())  # of the rows that are being gathered
+        self.label, self.pattern = label, Pattern(())  # of the rows that are being gathered
         self.indices, self.packed = array("q"), bytearray()
         self.end = self.file.seek(0, os.SEEK_END)
 
@@ -61,7 +60,7 @@ class RowLog(Log):
         """Copy a row; `flush` writes it. TypeError for a leaf that cannot be written."""
         key: tuple[Kind, ...] = check_leaves(leaves)
         if key != self.pattern.key:
-            self.seal()
+            self.flush()
             self.pattern = Pattern(key)
         at = len(self.packed)
         self.packed += bytes(self.pattern.size)
@@ -70,24 +69,17 @@ class RowLog(Log):
         if len(self.packed) > GATHERED_BYTES:
             self.flush()
 
-    def seal(self) -> None:
-        """Encode the rows of one pattern that are gathered."""
-        if self.indices:
-            record = Record(self.pattern, None, self.indices.tolist(), self.packed)
-            self.waiting += map(bytes, encode_records([record], self.label))
-        self.indices, self.packed = array("q"), bytearray()
-
     def flush(self) -> None:
         """Write the rows, so that they outlive the process; OSError names the file and their size."""
-        self.seal()
-        size = sum(map(len, self.waiting))
+        indices, packed, self.indices, self.packed = self.indices, self.packed, array("q"), bytearray()
+        if not indices:
+            return
+        blocks = encode_records([Record(self.pattern, None, indices.tolist(), packed)], self.label)
         try:
-            self.write(self.waiting)
+            self.write(blocks)
         except OSError as error:
-            reason = f"Disk: cannot append {format_bytes(size)} of rows: {error.strerror or error}"
+            reason = f"Disk: cannot append {format_bytes(sum(map(len, blocks)))} of rows: {error.strerror or error}"
             raise OSError(error.errno, reason, str(self.path)) from error
-        finally:
-            self.waiting.clear()
 
     def read(self) -> dict[int, list[Any]]:
         """Return the leaves by index (the last row of an index counts), and cut off what follows the last whole record."""

@@ -231,7 +231,7 @@ class DurableStates(DiskSession):
 
     def __init__(self, path: Path, queue: int | None, shared: bool = False, every: float = 0.0) -> None:
         super().__init__(path, queue or WRITE_QUEUE)
-        self._unsaid = queue is None
+        self._adapts_queue = queue is None
         self.path, self._shared, self.every = path, shared, every
 
     def _forget(self) -> None:
@@ -296,8 +296,8 @@ class DurableStates(DiskSession):
     def save(self, index: int, state: Any) -> None:
         super().save(index, state)
         self._saved.append(index)
-        if self._unsaid and index in self._large:
-            self._queue, self._unsaid = max(WRITE_QUEUE, WRITE_QUEUE_BYTES // self._large[index].nbytes), False
+        if self._adapts_queue and index in self._large:
+            self._queue, self._adapts_queue = max(WRITE_QUEUE, WRITE_QUEUE_BYTES // self._large[index].nbytes), False
 
     def write_final(self, index: int, leaves: list[Any]) -> None:
         """Write x_{N-1}, for N = `index`, in the background; takes ownership of the leaves."""

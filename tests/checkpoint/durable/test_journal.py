@@ -23,7 +23,7 @@ from checkpoint.durable import journal as resume
 from checkpoint.durable import session as session_module
 from checkpoint.schedules import CTZ, Online, Periodic, Revolve, StoreAll, Tiered
 from checkpoint.storage import Disk, Memory, background
-from checkpoint.sweep import Sweep, reverse
+from checkpoint.sweep import Sweep, player, reverse
 
 GRID = np.linspace(-1, 1, 12).reshape(3, 4)
 pytestmark = pytest.mark.usefixtures("no_fsync")
@@ -257,6 +257,25 @@ def test_damaged_states_are_computed_again(folder, end, damage, kind, monkeypatc
     assert set(named) <= set(files) and len(set(told)) == len(told), "a file that was there, and once"
     if kind == "batch" and damage == "altered":
         assert len(told) == len(named), "what was in a batch that was named is computed again without a word"
+
+
+@pytest.mark.parametrize("damage", ["altered", "gone"])
+def test_the_state_before_the_last_step_is_computed_again(folder, damage, monkeypatch):
+    """It is in the file of an earlier process, which has made all steps, but has not heard that they are all."""
+    options = {"storage": Disk(folder, resume=True, every=0), "schedule": StoreAll(), "until": lambda k, x: k == N}
+
+    def fails_at_the_end(answer, *, where, k):
+        if k == N:
+            raise Interrupted
+        return answer
+
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        patch.setattr(player, "truth", fails_at_the_end)
+        Calls().run(**options)
+    for file in folder.glob("*.batch"):
+        file.write_bytes(b"nothing") if damage == "altered" else file.unlink()
+    with pytest.warns(RuntimeWarning, match="computed"):
+        assert bits_of(Calls().run(**options)) == EXPECTED
 
 
 def test_after_an_error_of_the_writer_nothing_more_is_written(folder, monkeypatch):
