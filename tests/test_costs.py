@@ -75,6 +75,7 @@ def is_bound(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("min", "max", "range")
 
 
+@pytest.mark.slow
 def test_thresholds_have_one_home():
     found = {(path.relative_to(ROOT).as_posix(), name) for path in FILES for name in thresholds(path.read_text())}
     assert not found - EXCEPTIONS.keys(), "say it in support/costs.py, with what it buys"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 FILES = sorted(path for package in ("dualad", "checkpoint") for path in (ROOT / package).rglob("*.py"))
 
@@ -26,6 +28,7 @@ def asks_by_class(call):
     return any(getattr(node, "id", getattr(node, "attr", None)) in OF_NUMBERS for node in ast.walk(call.args[1]))
 
 
+@pytest.mark.slow
 def test_kinds_of_numbers_are_asked_of_the_type():
     for path in FILES:
         nodes = list(ast.walk(ast.parse(path.read_text())))

@@ -48,6 +48,7 @@ def test_an_option_that_cannot_be_read_is_named(words, reason, capsys):
     assert stop.value.code == 2 and reason in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_picture_that_cannot_be_written_is_known_before_the_work(capsys, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     monkeypatch.setattr("checkpoint.__main__.compare", lambda **options: pytest.fail("worked"))

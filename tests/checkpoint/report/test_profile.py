@@ -60,6 +60,7 @@ def test_costs_and_works_are_those_of_the_times(table):
     assert f"a pull counts as {table.pull_cost:.3g} step" in str(table).splitlines()[0]
 
 
+@pytest.mark.slow
 def test_peak_memory_is_that_of_the_saved_states_and_a_few_more(table):
     for row in table.rows:
         if not row.disk_bytes:

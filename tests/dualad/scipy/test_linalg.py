@@ -42,6 +42,7 @@ COMPLEX = {
 }
 
 
+@pytest.mark.slow
 def test_complex_matrices_in_both_modes():
     """Tangents by differences of SciPy's own, cotangents by the pairing Re(g * t)."""
     for name, calls in COMPLEX.items():
