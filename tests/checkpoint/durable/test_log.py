@@ -86,3 +86,8 @@ def test_rows_of_another_run_do_not_count_and_are_written_over(tmp_path):
             assert log.read() == expected
             log.append(0, [1.0])
     assert rows_in(path) == {} and path.stat().st_size == 0
+    with closing(RowLog(path)) as log:
+        log.append(0, [1.0])
+        log.flush()
+        log.clear()
+    assert path.stat().st_size == 0, "cleared"
