@@ -78,36 +78,25 @@ def last_two(fn, args, kwargs, batched):
 
 
 def reshape_form(fn, args, kwargs, batched):
-    call = bind(fn, args, kwargs)
-    x, order = args[0], call["order"] or "C"
-    shape = call.get("shape", call.get("newshape", -1))  # NumPy 2.0 calls it newshape
-    shape = (shape,) if issubclass(type(shape), int | np.integer) else tuple(shape)
-    size = int(np.prod(x.shape[1:], dtype=int))
-    known = int(np.prod([n for n in shape if n != -1], dtype=int))
-    shape = tuple(n if n != -1 else size // max(known, 1) for n in shape)
-    if order == "F":
+    """Evaluate a function that keeps its elements in their order: a reshape, or one that adds or leaves out axes of length 1."""
+    x, *rest = args
+    shape = np.shape(fn(np.broadcast_to(0.0, x.shape[1:])[()], *rest, **kwargs))
+    if any(type(option) is str and option == "F" for option in (*rest, *kwargs.values())):
         return np.moveaxis(np.reshape(np.moveaxis(x, 0, -1), (*shape, x.shape[0]), order="F"), -1, 0)
     return np.reshape(x, (x.shape[0], *shape))
 
 
-def unit_axes_form(fn, args, kwargs, batched):
-    """Evaluate a function that adds or leaves out axes of length 1."""
-    x = args[0]
-    shape = np.shape(fn(np.broadcast_to(0.0, x.shape[1:])[()], *args[1:], **kwargs))
-    return np.reshape(x, (x.shape[0], *shape))
-
-
-def transpose_form(fn, args, kwargs, batched):
-    axes = bind(fn, args, kwargs)["axes"]
-    ndim = np.ndim(args[0]) - 1
-    axes = range(ndim)[::-1] if axes is None else [a % ndim for a in axes]
-    return np.transpose(args[0], (0, *(a + 1 for a in axes)))
+def permuted_form(fn, args, kwargs, batched):
+    """Evaluate a function that permutes axes: it permutes those of a stand-in, whose lengths are their numbers behind K."""
+    x, *rest = args
+    axes = np.shape(fn(np.broadcast_to(0.0, tuple(range(1, np.ndim(x)))), *rest, **kwargs))
+    return np.transpose(x, (0, *axes))
 
 
 def broadcast_to_form(fn, args, kwargs, batched):
-    shape = bind(fn, args, kwargs)["shape"]
-    shape = (shape,) if issubclass(type(shape), int | np.integer) else tuple(shape)
-    return np.broadcast_to(aligned(args[0], len(shape)), (args[0].shape[0], *shape))
+    x, *rest = args
+    shape = np.shape(fn(np.broadcast_to(0.0, x.shape[1:]), *rest, **kwargs))
+    return np.broadcast_to(aligned(x, len(shape)), (x.shape[0], *shape))
 
 
 def joined_form(fn, args, kwargs, batched):

@@ -15,12 +15,11 @@ from .batching import (
     last_two,
     natural,
     over_axes,
+    permuted_form,
     reshape_form,
     roll_form,
     surround_form,
     tile_form,
-    transpose_form,
-    unit_axes_form,
 )  # fmt: skip
 from .calling import public_name
 from .constants import evaluate
@@ -429,14 +428,13 @@ linear(np.reshape,      lambda g, x, shape=None, /, order="C", **options: np.res
        blocks="reshaped", lower="reshape", selected="in_one_axis")
 linear(np.ravel,        lambda g, x, order="C": np.reshape(g, x.shape, order=order), view="maybe", canonical=known_order, moves=True,
        batch=reshape_form, lower="reshape", selected="in_one_axis")
-linear(np.transpose,    transpose_transpose, view="always", call=of_number(np.transpose), moves=True, neutral=True, batch=transpose_form)
-linear(np.swapaxes,     lambda g, x, axis1, axis2: np.swapaxes(g, axis1, axis2), view="always", moves=True,
-       batch=over_axes("axis1", "axis2"))
+linear(np.transpose,    transpose_transpose, view="always", call=of_number(np.transpose), moves=True, neutral=True, batch=permuted_form)
+linear(np.swapaxes,     lambda g, x, axis1, axis2: np.swapaxes(g, axis1, axis2), view="always", moves=True, batch=permuted_form)
 linear(np.moveaxis,     lambda g, x, source, destination: np.moveaxis(g, destination, source), view="always", moves=True,
-       batch=over_axes("source", "destination"))
-linear(np.expand_dims,  lambda g, x, axis: np.reshape(g, x.shape), view="always", moves=True, batch=unit_axes_form, lower="reshape")
+       batch=permuted_form)
+linear(np.expand_dims,  lambda g, x, axis: np.reshape(g, x.shape), view="always", moves=True, batch=reshape_form, lower="reshape")
 linear(np.squeeze,      lambda g, x, axis=None: np.reshape(g, x.shape), view="always", call=of_number(np.squeeze), moves=True, neutral=True,
-       batch=unit_axes_form, lower="reshape")
+       batch=reshape_form, lower="reshape")
 linear(np.broadcast_to, lambda g, x, shape, subok=False: unbroadcast(g, x), view="always", moves=True, neutral=True,
        batch=broadcast_to_form, blocks="broadcast", lower="broadcast_to")
 linear(np.flip,         lambda g, x, axis=None: np.flip(g, axis), view="always", moves=True, batch=axis_form)
