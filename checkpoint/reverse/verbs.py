@@ -31,21 +31,7 @@ from dualad.sparse.structural import from_structure
 from dualad.sparse.vectors import Flattened, flat, like, sizes
 from dualad.sparse.verbs import sparse_function
 from dualad.support.callers import trim, trimmed
-from dualad.support.hints import (
-    Argnums,
-    Aux,
-    Chunk,
-    Decorator,
-    Element,
-    Flags,
-    Function,
-    Jacobian,
-    JacobianOptions,
-    Rest,
-    Result,
-    X,
-    typed_as,
-)
+from dualad.support.hints import Argnums, Aux, Chunk, Decorator, Element, Flags, Fn, Jacobian, JacobianOptions, Rest, Result, X, typed_as
 from dualad.verbs.hessian import hessian as forward_hessian
 from dualad.verbs.hessian import sparse_hessian
 from dualad.verbs.jacobian import jacobian as forward_jacobian
@@ -122,7 +108,7 @@ def vjp(f: Callable[..., Any], *primals: Any, nan_safe: bool = False, has_aux: b
 def jacobian(f: None = None, argnums: Argnums = 0, chunk: Chunk = None, **options: Unpack[JacobianOptions]) -> Decorator: ...
 @overload
 def jacobian(
-    f: Function[X, Rest, Result],
+    f: Fn[X, Rest, Result],
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
@@ -132,16 +118,16 @@ def jacobian(
 ) -> Jacobian[X, Rest, Result]: ...
 @overload
 def jacobian(
-    f: Function[NDArray[Any], Rest, tuple[NDArray[Element], Aux]],
+    f: Fn[NDArray[Any], Rest, tuple[NDArray[Element], Aux]],
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
     sparsity: None = None,
     has_aux: Literal[True],
     **flags: Unpack[Flags],
-) -> Function[NDArray[Any], Rest, tuple[NDArray[Element], Aux]]: ...
+) -> Fn[NDArray[Any], Rest, tuple[NDArray[Element], Aux]]: ...
 @overload
-def jacobian(f: Function[X, Rest, Result], argnums: Argnums = 0, chunk: Chunk = None, **options: Unpack[JacobianOptions]) -> Any: ...
+def jacobian(f: Fn[X, Rest, Result], argnums: Argnums = 0, chunk: Chunk = None, **options: Unpack[JacobianOptions]) -> Any: ...
 @curried
 def jacobian(
     f: Callable[..., Any],

@@ -20,7 +20,7 @@ Result = TypeVar("Result", bound=Any)
 Aux = TypeVar("Aux", bound=Any)
 Element = TypeVar("Element", bound=np.generic)  # of an array: its dtype
 
-Function: TypeAlias = Callable[Concatenate[X, Rest], Result]
+Fn: TypeAlias = Callable[Concatenate[X, Rest], Result]
 Array: TypeAlias = "NDArray[Any]"
 Number: TypeAlias = float | np.floating[Any]
 Argnums: TypeAlias = int | tuple[int, ...]

@@ -11,7 +11,7 @@ import numpy as np
 from ..forward.push import along
 from ..forward.seeding import check_flags, check_function, chosen, curried, shape_of, with_arguments
 from ..support.callers import trim, trimmed
-from ..support.hints import Aux, Decorator, Function, Rest, Result
+from ..support.hints import Aux, Decorator, Fn, Rest, Result
 
 # --- public -----------------------------------------------------------------------------------------------------------------
 
@@ -79,9 +79,9 @@ def jvp(
 @overload
 def derivative(f: None = None, order: int = 1, *, nan_safe: bool = False) -> Decorator: ...
 @overload
-def derivative(f: Function[Any, Rest, Result], order: int = 1, *, nan_safe: bool = False) -> Function[Any, Rest, Result]: ...
+def derivative(f: Fn[Any, Rest, Result], order: int = 1, *, nan_safe: bool = False) -> Fn[Any, Rest, Result]: ...
 @curried
-def derivative(f: Function[Any, Rest, Result], order: int = 1, *, nan_safe: bool = False) -> Function[Any, Rest, Result]:
+def derivative(f: Fn[Any, Rest, Result], order: int = 1, *, nan_safe: bool = False) -> Fn[Any, Rest, Result]:
     """Return a function that computes the derivative of `f`, a function of one number.
 
     Parameters
@@ -130,12 +130,12 @@ def derivative(f: Function[Any, Rest, Result], order: int = 1, *, nan_safe: bool
 def value_and_derivative(f: None = None, *, nan_safe: bool = False, has_aux: bool = False) -> Decorator: ...
 @overload
 def value_and_derivative(
-    f: Function[Any, Rest, Result], *, nan_safe: bool = False, has_aux: Literal[False] = False
-) -> Function[Any, Rest, tuple[Result, Result]]: ...
+    f: Fn[Any, Rest, Result], *, nan_safe: bool = False, has_aux: Literal[False] = False
+) -> Fn[Any, Rest, tuple[Result, Result]]: ...
 @overload
 def value_and_derivative(
-    f: Function[Any, Rest, tuple[Result, Aux]], *, nan_safe: bool = False, has_aux: Literal[True]
-) -> Function[Any, Rest, tuple[Result, Result, Aux]]: ...
+    f: Fn[Any, Rest, tuple[Result, Aux]], *, nan_safe: bool = False, has_aux: Literal[True]
+) -> Fn[Any, Rest, tuple[Result, Result, Aux]]: ...
 @curried
 def value_and_derivative(f: Callable[..., Any], *, nan_safe: bool = False, has_aux: bool = False) -> Callable[..., tuple[Any, ...]]:
     """Return a function that computes ``(f(x), f'(x))`` in one evaluation, for a function of one number.

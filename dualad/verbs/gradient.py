@@ -11,7 +11,7 @@ import optree
 from ..forward.seeding import check_scalar, chosen, curried, take_aux
 from ..rules.cotangents import like_primal
 from ..support.callers import trimmed
-from ..support.hints import Argnums, Aux, Chunk, Decorator, Function, GradientOptions, Rest, Result, X
+from ..support.hints import Argnums, Aux, Chunk, Decorator, Fn, GradientOptions, Rest, Result, X
 from .jacobian import paired, without_value
 
 # --- public -----------------------------------------------------------------------------------------------------------------
@@ -21,12 +21,12 @@ from .jacobian import paired, without_value
 def gradient(f: None = None, argnums: Argnums = 0, chunk: Chunk = None, **options: Unpack[GradientOptions]) -> Decorator: ...
 @overload
 def gradient(
-    f: Function[X, Rest, tuple[Any, Aux]], argnums: Literal[0] = 0, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: Literal[True]
-) -> Function[X, Rest, tuple[X, Aux]]: ...
+    f: Fn[X, Rest, tuple[Any, Aux]], argnums: Literal[0] = 0, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: Literal[True]
+) -> Fn[X, Rest, tuple[X, Aux]]: ...
 @overload
 def gradient(
-    f: Function[X, Rest, Any], argnums: Literal[0] = 0, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: Literal[False] = False
-) -> Function[X, Rest, X]: ...
+    f: Fn[X, Rest, Any], argnums: Literal[0] = 0, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: Literal[False] = False
+) -> Fn[X, Rest, X]: ...
 @overload
 def gradient(
     f: Callable[..., Any], argnums: tuple[int, ...], chunk: Chunk = None, *, nan_safe: bool = False, has_aux: Literal[False] = False
@@ -70,8 +70,8 @@ def gradient(
 def value_and_gradient(f: None = None, argnums: Argnums = 0, chunk: Chunk = None, **options: Unpack[GradientOptions]) -> Decorator: ...
 @overload
 def value_and_gradient(
-    f: Function[X, Rest, Result], argnums: Literal[0] = 0, chunk: Chunk = None, **options: Unpack[GradientOptions]
-) -> Function[X, Rest, tuple[Result, X]]: ...
+    f: Fn[X, Rest, Result], argnums: Literal[0] = 0, chunk: Chunk = None, **options: Unpack[GradientOptions]
+) -> Fn[X, Rest, tuple[Result, X]]: ...
 @overload
 def value_and_gradient(
     f: Callable[..., Result], argnums: tuple[int, ...], chunk: Chunk = None, **options: Unpack[GradientOptions]

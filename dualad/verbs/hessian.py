@@ -11,7 +11,7 @@ from ..forward.seeding import check_chunk, curried, without_aux
 from ..sparse.compressed import Colored, Compressed
 from ..sparse.transposed import Transposed
 from ..sparse.verbs import sparse_function
-from ..support.hints import Argnums, Aux, Chunk, Decorator, Element, Function, HessianFlags, HessianOptions, Rest
+from ..support.hints import Argnums, Aux, Chunk, Decorator, Element, Fn, HessianFlags, HessianOptions, Rest
 from .gradient import gradient_for
 from .jacobian import jacobian_for, refuse_verify
 
@@ -22,24 +22,24 @@ from .jacobian import jacobian_for, refuse_verify
 def hessian(f: None = None, argnums: Argnums = 0, chunk: Chunk = None, **options: Unpack[HessianOptions]) -> Decorator: ...
 @overload
 def hessian(
-    f: Function[NDArray[Element], Rest, Any],
+    f: Fn[NDArray[Element], Rest, Any],
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
     sparsity: None = None,
     has_aux: Literal[False] = False,
     **flags: Unpack[HessianFlags],
-) -> Function[NDArray[Element], Rest, NDArray[Element]]: ...
+) -> Fn[NDArray[Element], Rest, NDArray[Element]]: ...
 @overload
 def hessian(
-    f: Function[NDArray[Element], Rest, tuple[Any, Aux]],
+    f: Fn[NDArray[Element], Rest, tuple[Any, Aux]],
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
     sparsity: None = None,
     has_aux: Literal[True],
     **flags: Unpack[HessianFlags],
-) -> Function[NDArray[Element], Rest, tuple[NDArray[Element], Aux]]: ...
+) -> Fn[NDArray[Element], Rest, tuple[NDArray[Element], Aux]]: ...
 @overload
 def hessian(f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, **options: Unpack[HessianOptions]) -> Any: ...
 @curried

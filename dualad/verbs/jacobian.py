@@ -21,14 +21,13 @@ from ..support.callers import trimmed
 from ..support.executors import check_executor
 from ..support.hints import (
     Argnums,
-    Array,
     Aux,
     Chunk,
     Decorator,
     Element,
+    Fn,
     ForwardFlags,
     ForwardOptions,
-    Function,
     Jacobian,
     Rest,
     Result,
@@ -44,7 +43,7 @@ from .chunks import Seeds, inexact, push_chunks
 def jacobian(f: None = None, argnums: Argnums = 0, chunk: Chunk = None, **options: Unpack[ForwardOptions]) -> Decorator: ...
 @overload
 def jacobian(
-    f: Function[X, Rest, Result],
+    f: Fn[X, Rest, Result],
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
@@ -54,16 +53,16 @@ def jacobian(
 ) -> Jacobian[X, Rest, Result]: ...
 @overload
 def jacobian(
-    f: Function[Array, Rest, tuple[NDArray[Element], Aux]],
+    f: Fn[NDArray[Any], Rest, tuple[NDArray[Element], Aux]],
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
     sparsity: None = None,
     has_aux: Literal[True],
     **flags: Unpack[ForwardFlags],
-) -> Function[Array, Rest, tuple[NDArray[Element], Aux]]: ...
+) -> Fn[NDArray[Any], Rest, tuple[NDArray[Element], Aux]]: ...
 @overload
-def jacobian(f: Function[X, Rest, Result], argnums: Argnums = 0, chunk: Chunk = None, **options: Unpack[ForwardOptions]) -> Any: ...
+def jacobian(f: Fn[X, Rest, Result], argnums: Argnums = 0, chunk: Chunk = None, **options: Unpack[ForwardOptions]) -> Any: ...
 @curried
 def jacobian(
     f: Callable[..., Any],
@@ -147,7 +146,7 @@ def value_and_jacobian(
 ) -> Decorator: ...
 @overload
 def value_and_jacobian(
-    f: Function[X, Rest, Result],
+    f: Fn[X, Rest, Result],
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
@@ -158,7 +157,7 @@ def value_and_jacobian(
 ) -> ValueAndJacobian[X, Rest, Result]: ...
 @overload
 def value_and_jacobian(
-    f: Function[Array, Rest, tuple[NDArray[Element], Aux]],
+    f: Fn[NDArray[Any], Rest, tuple[NDArray[Element], Aux]],
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
@@ -166,7 +165,7 @@ def value_and_jacobian(
     sparsity: None = None,
     has_aux: Literal[True],
     **flags: Unpack[ForwardFlags],
-) -> Function[Array, Rest, tuple[NDArray[Element], NDArray[Element], Aux]]: ...
+) -> Fn[NDArray[Any], Rest, tuple[NDArray[Element], NDArray[Element], Aux]]: ...
 @overload
 def value_and_jacobian(
     f: Callable[Rest, Result],
@@ -180,7 +179,7 @@ def value_and_jacobian(
 ) -> Cached[Rest, Result]: ...
 @overload
 def value_and_jacobian(
-    f: Function[X, Rest, Result], argnums: Argnums = 0, chunk: Chunk = None, *, cache: bool = False, **options: Unpack[ForwardOptions]
+    f: Fn[X, Rest, Result], argnums: Argnums = 0, chunk: Chunk = None, *, cache: bool = False, **options: Unpack[ForwardOptions]
 ) -> Any: ...
 @curried
 def value_and_jacobian(
