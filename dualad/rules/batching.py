@@ -30,13 +30,6 @@ def elementwise_form(fn, args, kwargs, batched):
     return fn(*align_all(args, batched), **kwargs)
 
 
-def bind(fn, args, kwargs):
-    """Return the arguments of a call by name, with the defaults."""
-    call = signature(fn).bind(*args, **kwargs)
-    call.apply_defaults()
-    return dict(call.arguments)
-
-
 def behind(axis):
     """Return an axis (or a tuple of them) as one of the array with K in front."""
     if isinstance(axis, tuple | list) or getattr(axis, "ndim", False):
@@ -50,7 +43,9 @@ def over_axes(*names, flatten=False):
     def form(fn, args, kwargs, batched):
         if batched != {0}:
             return NotImplemented
-        (_, x), *rest = bind(fn, args, kwargs).items()
+        bound = signature(fn).bind(*args, **kwargs)
+        bound.apply_defaults()
+        (_, x), *rest = bound.arguments.items()
         call = dict(rest)
         ndim = np.ndim(x) - 1
         if not ndim and any(call[name] is not None for name in names):
@@ -110,11 +105,9 @@ def joined_form(fn, args, kwargs, batched):
 
 
 def tile_form(fn, args, kwargs, batched):
-    call = bind(fn, args, kwargs)
-    reps = call["reps"]
-    reps = (reps,) if issubclass(type(reps), int | np.integer) else tuple(reps)
-    x = aligned(args[0], len(reps))
-    return fn(x, (1,) * (np.ndim(x) - len(reps)) + reps)
+    x, *rest = args
+    reps = np.shape(fn(np.zeros((1,) * (np.ndim(x) - 1)), *rest, **kwargs))
+    return fn(aligned(x, len(reps)), (1, *reps))
 
 
 def outer_form(fn, args, kwargs, batched):
