@@ -48,14 +48,15 @@ class Array:
 
 @dataclass(frozen=True)
 class Number:
-    """A number: its dtype, one of those of arithmetic, and its operand."""
+    """A number, or a vector of `width` numbers: its dtype, one of those of arithmetic, and its operand."""
 
     dtype: str
     text: str
+    width: int = 0
 
     @property
     def type(self):
-        return NUMBERS[self.dtype]
+        return f"<{self.width} x {NUMBERS[self.dtype]}>" if self.width else NUMBERS[self.dtype]
 
     def __str__(self):
         return f"{self.type} {self.text}"
@@ -71,10 +72,10 @@ def number_type(dtype: str) -> str:
 
 
 class Writer:
-    """The lines of a function, and the variables in it."""
+    """The lines of a function, and the variables in it; that of a kernel of vectors has vectors of `width` for all numbers."""
 
-    def __init__(self, module):
-        self.module = module
+    def __init__(self, module, width=0):
+        self.module, self.width = module, width
         self.lines: list[str] = []
         self.slots: list[str] = []
         self.variables: dict[tuple, str] = {}
@@ -84,6 +85,7 @@ class Writer:
         self.loops = False
         self.shares = False  # nests with a team of threads
         self.alone = False  # in a loop over what groups of lanes leave
+        self.opaque = False  # whether the innermost loop branches, or calls what has no vectors: LLVM would say that it is none of vectors
 
     # --- lines ------------------------------------------------------------------------------------------------------------------
 
@@ -150,10 +152,12 @@ class Writer:
         goes = self.let(f"icmp {'slt' if step > 0 else 'sgt'} i64 {at}, {high.text}")
         self.say(f"br i1 {goes}, label %{inside}, label %{done}")
         self.start(inside)
+        self.opaque = False
         body(Number("int64", at))
         if not self.ended:
             self.say(f"store i64 {self.let(f'add nsw i64 {at}, {step}')}, ptr {slot}")
-            self.say(f"br label %{head}{self.module.wide(width) if width else ''}")
+            self.say(f"br label %{head}{self.module.wide(1 if self.opaque else width) if width else ''}")
+        self.opaque = False
         self.start(done)
 
     def lanes(self, name, low, high, count, body, width):
@@ -190,17 +194,25 @@ class Writer:
 
     # --- numbers ---------------------------------------------------------------------------------------------------------------------
 
+    def type_of(self, dtype):
+        return Number(dtype, "", self.width).type
+
+    def number(self, dtype, line):
+        """Enter an instruction whose result is a number."""
+        return Number(dtype, self.let(line), self.width)
+
     def constant(self, value, dtype):
-        if dtype == "bool":
-            return Number(dtype, str(bool(value)).lower())
         if dtype in PART:
             return self.pair(*(self.constant(part, PART[dtype]) for part in (value.real, value.imag)))
-        if dtype not in FLOATS:
-            return Number(arithmetic_dtype(dtype), str(int(value)))
         if dtype == "float32":  # is written as the float64 that it is, too; beyond them all it is infinite
             beyond = abs(value) >= 3.4028235677973366e38  # not NaN
             value = math.copysign(math.inf, value) if beyond else struct.unpack("f", struct.pack("f", value))[0]
-        return Number(dtype, f"0x{struct.pack('>d', value).hex()}")
+        if dtype in FLOATS:
+            text = f"0x{struct.pack('>d', value).hex()}"
+        else:
+            text = str(bool(value)).lower() if dtype == "bool" else str(int(value))
+        number = Number(arithmetic_dtype(dtype), text)
+        return Number(number.dtype, f"splat ({number})", self.width) if self.width else number
 
     def operate(self, name, *args):
         """Return what an operator gives."""
@@ -209,7 +221,7 @@ class Writer:
         if name in COMPARED:
             return self.compare(name, *args)
         if name == "not":
-            return Number("bool", self.let(f"xor i1 {self.truth(*args).text}, true"))
+            return self.number("bool", f"xor {self.truth(*args)}, {self.constant(True, 'bool').text}")
         if name in ("real", "imag"):
             return self.parts(*args)[name == "imag"]
         if name == "complex":
@@ -221,19 +233,19 @@ class Writer:
         if name == "negative":
             return self.negative(args[0])
         if name == "power":
-            return self.cast(self.intrinsic("llvm.pow", *args), dtype)
+            return self.cast(self.intrinsic("llvm.pow", *(self.cast(arg, "float64") for arg in args)), dtype)
         if dtype in PART:
             return self.complex_arithmetic(name, *args)
         x, *y = args
         if name == "invert":
-            return Number(dtype, self.let(f"xor {x}, -1"))
+            return self.number(dtype, f"xor {x}, {self.constant(-1, dtype).text}")
         if name in ("and", "or", "xor"):
-            return Number(dtype, self.let(f"{name} {x}, {y[0].text}"))
+            return self.number(dtype, f"{name} {x}, {y[0].text}")
         if dtype in FLOATS and name in FLOATING:
-            return Number(dtype, self.let(f"{FLOATING[name]} {x}, {y[0].text}"))
+            return self.number(dtype, f"{FLOATING[name]} {x}, {y[0].text}")
         if dtype in INTEGERS and name in INTEGRAL:
             how = "lshr" if (name, dtype) == ("right_shift", "uint64") else INTEGRAL[name]
-            return Number(dtype, self.let(f"{how} {x}, {y[0].text}"))
+            return self.number(dtype, f"{how} {x}, {y[0].text}")
         if dtype in INTEGERS and name in ("floor_divide", "remainder"):
             return self.divided(x, *y)[name == "floor_divide"]
         raise NotImplementedError(f"{name} of {dtype}")
@@ -251,14 +263,13 @@ class Writer:
     def negative(self, x):
         if x.dtype in PART:
             return self.pair(*map(self.negative, self.parts(x)))
-        return Number(x.dtype, self.let(f"fneg {x}" if x.dtype in FLOATS else f"sub i64 0, {x.text}"))
+        return self.number(x.dtype, f"fneg {x}" if x.dtype in FLOATS else f"sub {self.constant(0, x.dtype)}, {x.text}")
 
     def fused(self, x, y, z):
         """Return x * y + z of numbers of one type, rounded once if the processor has an instruction for it."""
         if not self.module.fuses or x.dtype not in FLOATS:
             return self.operate("add", self.operate("multiply", x, y), z)
-        name = self.module.declare(f"llvm.fma.{FLOATS[x.dtype]}", x.type, *[x.type] * 3)
-        return Number(x.dtype, self.let(f"call {x.type} {name}({x}, {y}, {z})"))
+        return self.intrinsic("llvm.fma", x, y, z)
 
     def parts(self, x):
         """Return the real and the imaginary part of a complex number."""
@@ -285,7 +296,7 @@ class Writer:
         x, y = self.cast(x, dtype), self.cast(y, dtype)
         floating, integral = COMPARED[name]
         sign = "" if name in ("equal", "not_equal") else "u" if dtype == "uint64" else "s"
-        return Number("bool", self.let(f"{f'fcmp {floating}' if dtype in FLOATS else f'icmp {sign}{integral}'} {x}, {y.text}"))
+        return self.number("bool", f"{f'fcmp {floating}' if dtype in FLOATS else f'icmp {sign}{integral}'} {x}, {y.text}")
 
     def compare_signs(self, name, x, y):
         """Compare an int64 with an uint64: one below 0 is less."""
@@ -300,7 +311,7 @@ class Writer:
         if dtype in PART:
             pairs = zip(self.parts(x), self.parts(y), strict=True)
             return self.pair(*(self.choose(condition, a, b) for a, b in pairs))
-        return Number(dtype, self.let(f"select {condition}, {x}, {y}"))
+        return self.number(dtype, f"select {condition}, {x}, {y}")
 
     def truth(self, x):
         return x if x.dtype == "bool" else self.compare("not_equal", x, self.constant(0, x.dtype))
@@ -320,7 +331,7 @@ class Writer:
             part = self.let(f"trunc i64 {self.cast(x, 'int64').text} to {ELEMENTS[dtype]}")
             return Number("int64", self.let(f"{'zext' if dtype.startswith('u') else 'sext'} {ELEMENTS[dtype]} {part} to i64"))
         if dtype in INTEGERS and x.dtype in INTEGERS:
-            return Number(dtype, x.text)
+            return Number(dtype, x.text, x.width)
         if dtype == "uint64" and x.dtype in FLOATS:
             return self.unsigned(self.cast(x, "float64"))
         if x.dtype in FLOATS:
@@ -329,7 +340,7 @@ class Writer:
             how = "zext"
         else:
             how = "sitofp" if x.dtype == "int64" else "uitofp"
-        return Number(dtype, self.let(f"{how} {x} to {NUMBERS[dtype]}"))
+        return self.number(dtype, f"{how} {x} to {self.type_of(dtype)}")
 
     def unsigned(self, x):
         """Return a float64 as an uint64, as processors without an instruction for it do: that of one below 0 wraps."""
@@ -340,32 +351,33 @@ class Writer:
         return Number("uint64", self.let(f"xor i64 {self.cast(small, 'int64').text}, {sign.text}"))
 
     def intrinsic(self, name, *args):
-        """Return what an intrinsic function of float64 gives."""
-        return self.external(f"{name}.f64", *args)
+        """Return what an intrinsic function of floats of one type gives."""
+        dtype = args[0].dtype
+        return self.external(f"{name}.{f'v{self.width}' if self.width else ''}{FLOATS[dtype]}", *args)
 
     def external(self, name, *args):
-        """Return what a function of float64 gives."""
-        numbers = [self.cast(arg, "float64") for arg in args]
-        name = self.module.declare(name, "double", *["double"] * len(args))
-        return Number("float64", self.let(f"call double {name}({', '.join(map(str, numbers))})"))
+        """Return what a function of floats of one type gives."""
+        self.opaque = self.opaque or not name.startswith("llvm.")
+        kind = args[0].type
+        name = self.module.declare(name, kind, *[kind] * len(args))
+        return self.number(args[0].dtype, f"call {kind} {name}({', '.join(map(str, args))})")
 
     def absolute(self, x):
         if x.dtype == "uint64":
             return x
         if x.dtype == "int64":
             return self.choose(self.compare("less", x, integer(0)), self.negative(x), x)
-        name = self.module.declare(f"llvm.fabs.{FLOATS[x.dtype]}", x.type, x.type)
-        return Number(x.dtype, self.let(f"call {x.type} {name}({x})"))
+        return self.intrinsic("llvm.fabs", x)
 
     def bits(self, x):
         """Return the bits of a float as an integer; those of a float32 with its sign."""
         if x.dtype != "float32":
-            return Number("int64", self.let(f"bitcast {self.cast(x, 'float64')} to i64"))
+            return self.number("int64", f"bitcast {self.cast(x, 'float64')} to {self.type_of('int64')}")
         half = self.let(f"bitcast {x} to i32")
         return Number("int64", self.let(f"sext i32 {half} to i64"))
 
     def from_bits(self, n):
-        return Number("float64", self.let(f"bitcast {self.cast(n, 'int64')} to double"))
+        return self.number("float64", f"bitcast {self.cast(n, 'int64')} to {self.type_of('float64')}")
 
     def from_bits32(self, n):
         half = self.let(f"trunc {self.cast(n, 'int64')} to i32")
@@ -478,6 +490,7 @@ class Writer:
 
     def note(self, condition, code):
         """Write a code into the status if a condition holds."""
+        self.opaque = True
         bad, done = self.labels("bad", "good")
         self.say(f"br i1 {condition}, label %{bad}, label %{done}")
         self.start(bad)

@@ -12,12 +12,11 @@ from llvmlite import binding
 
 from ..ir.nodes import ArrayType, Module
 from ..loops.python_calls import guarded
-from ..support.costs import LONG_FUNCTION
 from ..support.forks import compiler, held_across_forks
 from .cache import stored
 from .entry import OBJECTS, PYTHON, code_of_alone, code_of_enter, code_of_slots, entered, immortal
 from .team import WORDS, code_of_team, helped, idlers
-from .to_llvm import translated
+from .to_llvm import is_long, translated
 
 if hasattr(binding, "ffi"):  # compilations of other libraries in other threads
     held_across_forks(binding.ffi.lib._lock._lock)
@@ -132,11 +131,6 @@ def assembly(module: Module, name: str) -> str:
     with compiler():
         text = code(module, name)[1]
         return emitter(code_level(text)).emit_assembly(optimised(text))
-
-
-def is_long(text):
-    """Return whether LLVM code is optimised and emitted less."""
-    return len(text) > 256 * LONG_FUNCTION
 
 
 def code_level(text):

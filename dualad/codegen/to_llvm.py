@@ -24,21 +24,34 @@ from .llvm import NUMBERS, Array, Number, Writer, integer
 
 #: numbers in the vectors that loops are made of where processors have vectors of more than two, and where dear terms are summed
 VECTORS = (4, 8, 16)
+#: kernels of angles by those of small angles, in place of which they are called in long code
+ANGLES = {"sin": "any_sin", "cos": "any_cos", "tan": "any_tan"}
 
 
 def translated(module: Module, name: str, fuses: bool, alone: Mapping[str, Translation] = MappingProxyType({})) -> tuple[Translation, str]:
     """Return a function of a module, and the LLVM code of all that it needs, but for functions that stand `alone`.
 
     It takes a pointer to a number before its parameters, which is set where something is wrong (see `entry`). `fuses` says whether the
-    processor has an instruction that multiplies and adds.
+    processor has an instruction that multiplies and adds. In long code, no loops are made again where an angle is large: kernels of any
+    angle are called instead, which takes longer (the sine and the cosine of one angle half as long again).
     """
-    module = Module(tuple(part for part in module.parts if part.name not in alone))
-    unit = Unit(cut(module, LONG_FUNCTION), fuses, alone)
-    function = unit.called(name, [parameter.type for parameter in module.function(name).parameters])
-    texts = [*unit.texts, *unit.functions()]
-    unit.made.clear()  # which hold it: the cycles would be left to Python's collector
-    unit.finished.clear()
-    return function, "\n".join([*unit.declared.values(), *unit.tables.values(), *texts, *unit.hints])
+    module = cut(Module(tuple(part for part in module.parts if part.name not in alone)), LONG_FUNCTION)
+    for any_angle in (False, True):
+        unit = Unit(module, fuses, alone, any_angle)
+        function = unit.called(name, [parameter.type for parameter in module.function(name).parameters])
+        texts = [*unit.texts, *unit.functions()]
+        angles = any(key[0] in ANGLES for key in unit.made)
+        unit.made.clear()  # which hold it: the cycles would be left to Python's collector
+        unit.finished.clear()
+        text = "\n".join([*unit.declared.values(), *unit.tables.values(), *texts, *unit.hints])
+        if not (angles and is_long(text)):
+            break
+    return function, text
+
+
+def is_long(text: str) -> bool:
+    """Return whether LLVM code is optimised and emitted less."""
+    return len(text) > 256 * LONG_FUNCTION
 
 
 @cache
@@ -80,8 +93,8 @@ def computed_always(node):
 class Unit:
     """The functions that are translated together."""
 
-    def __init__(self, module: Module, fuses: bool, alone: Mapping[str, Translation]):
-        self.fuses, self.alone = fuses, alone
+    def __init__(self, module: Module, fuses: bool, alone: Mapping[str, Translation], any_angle: bool):
+        self.fuses, self.alone, self.any_angle = fuses, alone, any_angle
         self.parts: dict[str, Any] = {part.name: part for part in module.parts}
         self.made: dict[tuple, Translation] = {}
         self.calls: Counter[tuple] = Counter()
@@ -112,11 +125,13 @@ class Unit:
         """Return the code of all functions: a kernel whose copies would be long together is not copied to each call."""
         long = [function for key, function in self.made.items() if self.calls[key] * len(function.lines) > LONG_FUNCTION]
         shared = [function for function in long if not function.own and (function.is_straight or function.branches)]
-        straight = [function for function in shared if function.is_straight]
-        made = [function.code(function in shared) for function in self.finished]
-        made += [function.of_vectors(count) for function in straight for count in VECTORS]
-        if straight:  # LLVM must not change them before loops become vectors
-            names = [f"ptr @{function.name}{end}" for function in straight for end in ("", *(f".{n}" for n in VECTORS))]
+        vectors = [function for function in self.made.values() if (function.is_straight and function in shared) or function.is_angle]
+        made = [function.code(function in shared, function in vectors) for function in self.finished]
+        for count in VECTORS:
+            made += [Translation(self, function.function, False, count, function.name).code(True, False) for function in vectors]
+            made += [function.one_by_one(count) for function in vectors if function.is_angle]
+        if vectors:  # LLVM must not change them before loops become vectors
+            names = [f"ptr @{function.name}{end}" for function in vectors for end in ("", *(f".{n}" for n in VECTORS))]
             kept = f"[{len(names)} x ptr] [{', '.join(names)}]"
             made.append(f'@llvm.compiler.used = appending global {kept}, section "llvm.metadata"')
         return made
@@ -202,11 +217,12 @@ LIBRARY = {
 
 
 class Translation(Writer):
-    """One translated function: `name`, and the type `result` of what it returns."""
+    """One translated function: `name`, and the type `result` of what it returns; or a kernel of vectors of that `of_numbers`."""
 
-    def __init__(self, unit, function, own):
-        super().__init__(unit)
-        self.name, self.function, self.own = f"f{len(unit.made)}_{function.name}", function, own
+    def __init__(self, unit, function, own, width=0, of_numbers=""):
+        super().__init__(unit, width)
+        self.name = f"{of_numbers}.{width}" if width else f"f{len(unit.made)}_{function.name}"
+        self.function, self.own = function, own
         self.result = "void"
         self.dtype = ""  # of what it returns
         self.lane: dict[str, Number] = {}  # the last bits of the indices of loops that go in groups
@@ -218,23 +234,23 @@ class Translation(Writer):
         for parameter in function.parameters:
             array = isinstance(parameter.type, ArrayType)
             text = f"%{parameter.name}"
-            value = Array(parameter.type, text) if array else Number(arithmetic_dtype(parameter.type), text)
+            value = Array(parameter.type, text) if array else Number(arithmetic_dtype(parameter.type), text, width)
             self.given.append(f"ptr noalias nocapture {text}" if array else str(value))
             self.kinds.append("ptr" if isinstance(value, Array) else value.type)
             self.assign(parameter.name, value)
         self.block(function.body)
         if not self.ended:
             self.say("ret void")
-        unit.finished.append(self)
+        if not width:
+            unit.finished.append(self)
 
-    def code(self, shared):
-        """Return the code; that of a kernel that is `shared` is not copied to its calls, loops call the function of vectors."""
-        kept = "noinline" if shared or self.loops or not self.function.inlined else "" if self.own else "alwaysinline"
-        if shared and self.is_straight:
+    def code(self, shared, of_vectors):
+        """Return the code; that of a kernel that is `shared` is not copied to its calls; loops call those `of_vectors` that it has."""
+        kept = "noinline" if shared or of_vectors or self.loops or not self.function.inlined else "" if self.own else "alwaysinline"
+        if of_vectors:
             vectors = ",".join(f"_ZGV_LLVM_N{n}u{'v' * (len(self.given) - 1)}_{self.name}({self.name}.{n})" for n in VECTORS)
             kept += f' willreturn nosync memory(none) "vector-function-abi-variant"="{vectors}"'
-        header = f"define internal {self.result} @{self.name}({', '.join(self.given)}) nounwind {kept}"
-        return self.text(header)
+        return self.text(f"define internal {self.result} @{self.name}({', '.join(self.given)}) nounwind {kept}")
 
     @property
     def branches(self):
@@ -246,21 +262,20 @@ class Translation(Writer):
         """Whether it is a kernel of float64, of which there is a function of vectors."""
         return not self.own and not self.branches and {self.dtype, *(x.dtype for x in self.function.parameters)} == {"float64"}
 
-    def of_vectors(self, count):
-        """Return the code of the same function of vectors of so many numbers."""
-        writer, vector = Writer(self.module), f"<{count} x double>"
-        given = [f"{vector} %x{k}" for k in range(len(self.given) - 1)]
-        *rooms, results = [writer.room(ArrayType("float64", (count,))) for _ in self.given]
-        for room, text in zip(rooms, given, strict=True):
-            writer.say(f"store {text}, ptr {room.pointer}")
+    @property
+    def is_angle(self):
+        """Whether it is a kernel of any angle that has functions of vectors."""
+        return self.module.any_angle and not self.own and self.function.name in ANGLES.values()
 
-        def one(at):
-            args = ", ".join(["ptr %status", *(str(writer.element(room, at)) for room in rooms)])
-            writer.put(writer.moved(results, at), Number("float64", writer.let(f"call double @{self.name}({args}) alwaysinline")))
-
-        writer.loop("lane", integer(0), integer(count), 1, one, count)
-        writer.say(f"ret {vector} {writer.let(f'load {vector}, ptr {results.pointer}')}")
-        return writer.text(f"define internal {vector} @{self.name}.{count}({', '.join(['ptr %status', *given])}) nounwind noinline")
+    def one_by_one(self, count):
+        """Return the code of the function of vectors of so many angles that computes each by this one."""
+        writer, result, vector = Writer(self.module), "poison", f"<{count} x double>"
+        for k in range(count):
+            x = writer.let(f"extractelement {vector} %x0, i32 {k}")
+            y = writer.let(f"call double @{self.name}(ptr %status, double {x})")
+            result = writer.let(f"insertelement {vector} {result}, double {y}, i32 {k}")
+        writer.say(f"ret {vector} {result}")
+        return writer.text(f"define internal {vector} @{self.name}.{count}.each(ptr %status, {vector} %x0) nounwind noinline cold")
 
     # --- statements -------------------------------------------------------------------------------------------------------------
 
@@ -382,8 +397,11 @@ class Translation(Writer):
         return self.operate(node.name, *map(self.value, node.args))
 
     def branch(self, args, dtype):
-        """Return one of two expressions, which alone is computed."""
+        """Return one of two expressions, which alone is computed; of vectors the second one, unless a number needs the first."""
         condition, then, otherwise = args
+        if self.width:
+            return self.unless(self.value(condition), self.value(otherwise))
+        self.opaque = True
         then_label, other, done = self.labels("then", "else", "done")
         name, known = f"chosen.{then_label}", self.known
         self.say(f"br {self.truth(self.value(condition))}, label %{then_label}, label %{other}")
@@ -395,6 +413,17 @@ class Translation(Writer):
         self.known = known
         self.lines.append(f"{done}:")
         return self.variable(name, dtype)
+
+    def unless(self, condition, numbers):
+        """Return a vector of numbers, unless a condition holds for any of them: then the kernel ends, with each computed by itself."""
+        each, done = self.labels("each", "done")
+        test = self.module.declare(f"llvm.vector.reduce.or.v{self.width}i1", "i1", condition.type)
+        self.say(f"br i1 {self.let(f'call i1 {test}({condition})')}, label %{each}, label %{done}")
+        self.start(each)
+        result = self.let(f"tail call {numbers.type} @{self.name}.each({', '.join(self.given)})")
+        self.say(f"ret {numbers.type} {result}")
+        self.start(done)
+        return numbers
 
     def of_Cast(self, node):
         if isinstance(node.arg, Const) and node.arg.dtype not in PART:
@@ -429,9 +458,9 @@ class Translation(Writer):
     def computed(self, name, args):
         """Return what a function gives."""
         if name in INTRINSICS:
-            return self.intrinsic(INTRINSICS[name], *args)
+            return self.intrinsic(INTRINSICS[name], *(self.cast(arg, "float64") for arg in args))
         if name in LIBRARY:
-            return self.external(LIBRARY[name], *args)
+            return self.external(LIBRARY[name], *(self.cast(arg, "float64") for arg in args))
         if name in OVERFLOWS:
             return self.exact(OVERFLOWS[name], *args)
         match name:
@@ -455,7 +484,11 @@ class Translation(Writer):
             case "np.conj":
                 real, imaginary = self.parts(args[0])
                 return self.pair(real, self.negative(imaginary))
+        if self.module.any_angle and name == "large_angle":
+            return self.constant(False, "bool")
+        name = ANGLES.get(name, name) if self.module.any_angle else name
         function = self.module.called(name, tuple(arg.type if isinstance(arg, Array) else arg.dtype for arg in args))
+        self.opaque = self.opaque or (function.branches and not function.is_angle)
         self.loops = self.loops or function.loops
         self.shares = self.shares or function.shares
         given = ["ptr %status", *(f"ptr {arg.pointer}" if isinstance(arg, Array) else str(arg) for arg in args)]

@@ -401,7 +401,7 @@ def test_pieces_and_shared_kernels_give_the_same_bits(name, monkeypatch):
     outs = []
     for longest, size in (10**9, 10**9), (1, 10**9), (0, 0):
         monkeypatch.setattr(to_llvm, "LONG_FUNCTION", longest)
-        monkeypatch.setattr(machine, "LONG_FUNCTION", size)
+        monkeypatch.setattr(machine, "is_long", lambda text, size=size: len(text) > size)
         native = Native(SOURCES[name])
         rng = np.random.default_rng(3)
         kinds = [ArrayType(x.dtype.name, x.shape) if x.shape else x.dtype.name for x in native.plan.program.inputs]
@@ -420,6 +420,24 @@ def test_memory_is_for_variables_that_are_set_at_several_places(name):
                 assert len(re.findall(rf"store .*, ptr {re.escape(slot)}$", function, re.M)) > 1
 
 
+@pytest.mark.parametrize("large", [1e12, -np.inf, np.nan])
+def test_a_large_angle_in_a_vector_is_computed_apart(monkeypatch, large):
+    """In long code, where loops are not made again for one: all other numbers have the same bits."""
+    x = np.linspace(-1.5, 2.0, 101)
+    program = traced(lambda x: (np.sin(x) * 2.0, np.cos(x), np.tan(x), np.sum(np.sin(x))), x)
+    short = Native(program)
+    monkeypatch.setattr(to_llvm, "LONG_FUNCTION", 20)
+    long = Native(program)
+    text = str(optimised(code(long.emitted.module, long.emitted.functions[0])[1]))
+    assert re.search(r"call [^@]*<\d+ x double> @f\d+_any_sin\.\d+\(", text)
+    close(long.call(x), short.call(x), rtol=0.0)
+    for place in (0, 13, 100):
+        angles = np.where(np.arange(101) == place, large, x)
+        found = long.call(angles)
+        close(found[:3], short.call(angles)[:3], rtol=0.0)
+        np.testing.assert_allclose(found[3], short.call(angles)[3], rtol=1e-14)
+
+
 def test_loops_call_shared_kernels_of_vectors(monkeypatch):
     monkeypatch.setattr(to_llvm, "LONG_FUNCTION", 100)
     text = str(optimised(code(Native(SOURCES["wave"]).emitted.module, "part0")[1]))
@@ -428,8 +446,12 @@ def test_loops_call_shared_kernels_of_vectors(monkeypatch):
     assert "br " not in vectors
 
 
-def test_llvm_says_nothing_of_a_sum_beside_a_maximum_which_cannot_be_vectors(capfd):
+def test_llvm_says_nothing_of_sums_that_cannot_be_vectors(capfd):
+    """Beside a maximum, of a function of the C library, of what is read at computed places."""
     x = np.random.default_rng(5).standard_normal((97, 53))
+    places = np.argsort(x[0])
+    for f in (lambda x, k: np.sum(np.hypot(x, 1.0)), lambda x, k: np.sum(x[0][k] * x[1])):
+        np.testing.assert_allclose(jit(f)(x, places), f(x, places), rtol=1e-12)
     total, largest = jit(lambda x: (np.sum(2.5 * x), np.max(x)))(x)
     assert largest == np.max(x) and np.isclose(total, np.sum(2.5 * x), rtol=1e-13)
     assert capfd.readouterr() == ("", "")
