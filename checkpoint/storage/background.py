@@ -10,7 +10,6 @@ from _thread import start_new_thread
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic
@@ -257,14 +256,9 @@ class DiskSession(MemorySession):
 
     def _discard(self, file: File) -> None:
         """Remove a file of which nothing is of use any more, or see to it that it is not written."""
-        if file.written is None or file.written.cancel():
-            return
-        remove = partial(file.path.unlink, missing_ok=True)
-        if file.written.done:
+        if file.written is not None and not file.written.cancel():
             file.written.result()
-            remove()
-        else:
-            self._open().writer.submit(remove)
+            file.path.unlink(missing_ok=True)
 
     def _open(self) -> "Folder":
         """Return the folder of this sweep with its two threads, made when the first state is saved."""

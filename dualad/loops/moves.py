@@ -457,8 +457,7 @@ def scattered(out, g, index, like):
 
 @lowers
 def added_at(out, x, b, index):
-    index, basic = plain_index(index)
-    b = as_node(b)
+    x, b, (index, basic) = as_node(x), as_node(b), plain_index(index)
     if basic:
         return placed(x, mapped(np.add, window(x, index), b), index)
     if b.dtype != x.dtype and not b.weak:
@@ -469,7 +468,7 @@ def added_at(out, x, b, index):
 
 @lowers
 def assigned(out, x, v, index, ops=()):
-    index, basic = plain_index(index)
+    x, (index, basic) = as_node(x), plain_index(index)
     if basic:
         return placed(x, v, index, ops)
     if reshapes(ops):

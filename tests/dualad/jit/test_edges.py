@@ -159,6 +159,14 @@ def test_right(name, backend):
         same(compiled(*args), f(*args))
 
 
+def test_the_tangent_of_a_number_is_written_into():
+    def f(x):
+        return np.piecewise(x, [True], [lambda y: y * y])
+
+    x = np.asarray(0.3)
+    same(jvp(jit(f, backend="llvm"), (x,), (x,)), jvp(f, (x,), (x,)))
+
+
 def test_an_integer_that_grows_later_stays_exact():
     for backend in BOTH:
         f = jit(lambda k: (k * k * k, np.ones(2) * k), backend=backend)

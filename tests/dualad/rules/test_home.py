@@ -161,7 +161,7 @@ def test_a_row_of_a_ufunc_of_another_package_is_all_it_needs():
         np.testing.assert_allclose(jacobian(ufunc)(x), np.diag(-x / (1.0 + x)), rtol=1e-14)
         np.testing.assert_array_equal(jit(ufunc)(x), ufunc(x))
         assert sparsity(ufunc, x).nnz == 6
-        if importlib.util.find_spec("dask") is not None:
+        if importlib.util.find_spec("dask.array") is not None:
             import dask.array as da
 
             found = grad(whole)(da.from_array(x, chunks=4))
