@@ -32,9 +32,9 @@ def translated(module: Module, name: str, fuses: bool, alone: Mapping[str, Trans
     """Return a function of a module, and the LLVM code of all that it needs, but for functions that stand `alone`.
 
     It takes a pointer to a number before its parameters, which is set where something is wrong (see `entry`). `fuses` says whether the
-    processor has an instruction that multiplies and adds. In long code, no loops are made again where an angle is large: kernels of any
-    angle are called instead, which takes longer (the sine and the cosine of one angle half as long again).
+    processor has an instruction that multiplies and adds.
     """
+    # in long code, loops are not made a second time for large angles: they call kernels of any angle, which take half as long again
     module = cut(Module(tuple(part for part in module.parts if part.name not in alone)), LONG_FUNCTION)
     for any_angle in (False, True):
         unit = Unit(module, fuses, alone, any_angle)
