@@ -5,6 +5,7 @@ Where NumPy only moves elements about, the rule asks it to move their positions,
 
 import math
 from contextlib import suppress
+from functools import reduce
 from itertools import accumulate
 from numbers import Number
 
@@ -173,6 +174,24 @@ def select(condlist, choicelist, default=0):
     return in_order(ans, "C")
 
 
+def piecewise(x, condlist, funclist, *args, **kw):
+    """Evaluate each function only where its condition holds, so that no other branch spoils the derivative."""
+    ndim = np.ndim(x)
+    single = not hasattr(condlist, "__len__") or (ndim and not (issubclass(type(condlist[0]), list | np.ndarray) or np.ndim(condlist[0])))
+    conditions = [np.not_equal(c, 0) if is_traced(c) else np.asarray(c, bool) for c in ([condlist] if single else condlist)]
+    if len(funclist) == len(conditions) + 1:
+        conditions.append(np.logical_not(reduce(np.logical_or, conditions)))
+    if len(funclist) != len(conditions):
+        raise ValueError(f"numpy.piecewise: {len(funclist)} functions for {len(conditions)} conditions: give as many, or one more")
+    y = np.zeros_like(x) if ndim else np.zeros_like(x, shape=(1,))
+    rows = x if ndim else np.reshape(x, (1,))
+    for condition, fn in zip(conditions, funclist, strict=True):
+        place = condition if ndim else np.reshape(condition, (1,))
+        if is_traced(place) or np.any(place):
+            y[place] = fn(rows[place], *args, **kw) if callable(fn) else fn
+    return y if ndim else np.reshape(y, ())
+
+
 def sort_complex(a):
     ans = np.sort(a)
     return ans if np.iscomplexobj(ans) else cast(ans, np.dtype(complex))
@@ -263,7 +282,7 @@ def astype(x, dtype, /, *, copy=True, device=None):
 
 # fmt: off
 for fn in (np.rot90, np.rollaxis, np.hsplit, np.vsplit, np.dsplit, np.ix_, np.apply_over_axes, np.unstack, np.dstack,
-           np.append, np.resize, np.piecewise):
+           np.append, np.resize):
     composite(fn, by_numpy(fn))
 composite(np.fliplr,    lambda m: m[:, ::-1])
 composite(np.flipud,    lambda m: m[::-1, ...])
@@ -287,6 +306,7 @@ composite(np.compress,  compress)
 composite(np.extract,   lambda condition, arr: np.ravel(arr)[np.flatnonzero(condition)])
 composite(np.choose,    choose)
 composite(np.select,    select, with_numpy_value=True)
+composite(np.piecewise, piecewise)
 composite(np.unique, unique, value_dependent=True, with_numpy_value=True)
 for fn in named(np, "trim_zeros unique_all unique_counts unique_inverse unique_values union1d intersect1d setxor1d setdiff1d"):
     composite(fn, by_numpy(fn), value_dependent=True)

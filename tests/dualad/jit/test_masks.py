@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from in_groups import for_each
 
 from checkpoint import Stats, chain, grad, value_and_grad, vjp
-from dualad import derivative, gradient, hessian, jit, jvp
+from dualad import derivative, gradient, hessian, jit, jvp, sparsity
 from dualad.testing import check_derivatives
 
 X = np.array([0.3, -0.7, 0.0, 0.9, -0.2, 0.55])
@@ -227,6 +227,17 @@ def test_derivatives_are_those_of_eager_code(name):
 def test_derivatives_against_differences(name):
     f, x = ALL[name]
     check_derivatives(jit(f), x + 0.07)
+
+
+def test_piecewise_is_one_path():
+    """Whether a condition holds anywhere is not asked: no program is traced for each answer, and patterns are found."""
+    f = lambda x: np.piecewise(x, [x < -0.5, x > 0], [lambda v: v**2, np.sqrt, 0.25])
+    compiled = jit(f, backend="numpy")
+    for x in (X, np.abs(X), -np.abs(X)):
+        np.testing.assert_array_equal(compiled(x), f(x))
+    assert compiled.traces == 1
+    pytest.importorskip("scipy.sparse")
+    np.testing.assert_array_equal(sparsity(f, X).toarray(), np.eye(X.size))
 
 
 SELECTED = {
