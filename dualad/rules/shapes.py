@@ -73,14 +73,17 @@ def zeros_of_shape(x, shape, dtype=None, order="C"):
 
 
 def known_order(args, kwargs):
-    """Bring a call of `ravel` or `reshape` with an order that depends on the memory layout to one with order "C" or "F"."""
-    order = kwargs.get("order") or next((arg for arg in args[1:] if type(arg) is str), "C")
-    if order in ("A", "K") and args:
-        axes, known = arranged(args[0], order)
-        rest = [known if type(arg) is str else arg for arg in args[1:]]
-        kwargs = {**kwargs, "order": known} if "order" in kwargs else kwargs
-        return (args[0] if axes is None else np.transpose(args[0], axes), *rest), kwargs
-    return args, kwargs
+    """Bring a call of `ravel` or `reshape` to one with order "C" or "F", which others ("A", "f", b"F") mean for the memory layout."""
+    given = kwargs.get("order") or next((arg for arg in args[1:] if issubclass(type(arg), str | bytes)), "C")
+    if (type(given) is str and given in ("C", "F")) or not args:
+        return args, kwargs
+    order = (given.decode() if issubclass(type(given), bytes) else str(given)).upper()
+    axes, known = arranged(args[0], order) if order in ("A", "K") else (None, order)
+    if known not in ("C", "F"):
+        return args, kwargs
+    rest = [known if arg is given else arg for arg in args[1:]]
+    kwargs = {**kwargs, "order": known} if "order" in kwargs else kwargs
+    return (args[0] if axes is None else np.transpose(args[0], axes), *rest), kwargs
 
 
 def of_number(fn):

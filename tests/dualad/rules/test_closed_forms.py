@@ -17,6 +17,7 @@ NAN = np.nan
 X, ZEROS, V = np.array([1.0, 2.0, 4.0, 9.0]), [2.0, 0.0, 3.0, 0.0], np.array([3.0, -4.0, 12.0])
 SINGULAR = np.array([[5.0, 5.0, 6.0], [8.0, 11.0, 12.0], [13.0, 16.0, 18.0]])  # its last row is the sum of the others
 COFACTORS = np.array([[(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(SINGULAR, i, 0), j, 1)) for j in range(3)] for i in range(3)])
+BY_COLUMNS = [[1, 0], [-1, 0], [0, 1], [0, -1]]
 APART = np.zeros((4, 4))
 APART[1, 3] = APART[3, 1] = 6.0
 
@@ -62,6 +63,9 @@ def test_gradients(verb, f, x, expected):
         (np.unique, [2.0, 1.0, 2.0], [[0, 1, 0], [1, 0, 0]]),  # of repeated elements the first
         (lambda x: np.histogram(x, 4)[1], [0.7, -1.3, 2.1], [[0, 1 - k / 4, k / 4] for k in range(5)]),  # bins move with the data
         (np.trim_zeros, [0.0, 2.0, -3.0, 1.0, 0.0], np.eye(5)[1:4]),
+        # orders as NumPy takes them
+        *((lambda x, order=order: np.ravel(np.stack([x, -x]), order), X[:2], BY_COLUMNS) for order in ("f", np.str_("F"), b"F")),
+        (lambda x: np.reshape(np.stack([x, -x]), -1, order="f"), X[:2], BY_COLUMNS),
     ],
 )
 @pytest.mark.parametrize("verb", [jacobian, reverse_jacobian])
