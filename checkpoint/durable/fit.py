@@ -8,6 +8,7 @@ from functools import wraps
 from pathlib import Path
 from time import monotonic, perf_counter
 from typing import Any, ParamSpec, TypeVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 import optree
@@ -288,19 +289,19 @@ class Evaluation:
         self.step: list[str] | None = None
         self.folder = folder
         self.path: Path | None = None
-        self.busy: set[Path] = set()  # folders of chains that run
+        self.busy: WeakValueDictionary[Path, EvaluationSession] = WeakValueDictionary()  # chains that run, by their folders
         self.lock = None
 
-    def path_for(self, chain: str, refused: set[Path]) -> Path:
+    def path_for(self, session: "EvaluationSession", chain: str) -> Path:
         """Return the folder of a chain: another one for each of several equal chains that run at once."""
         with lock_of(self):
             if self.path is None:
                 self.path = self.folder.evaluation(self.key)
             path, number = self.path / chain, 1
-            while path in self.busy or path in refused:
+            while path in self.busy or path in session.refused:
                 number += 1
                 path = self.path / f"{chain}-{number}"
-            self.busy.add(path)
+            self.busy[path] = session
             return path
 
     def note(self, chain: str, first: str) -> None:
@@ -351,7 +352,7 @@ class EvaluationSession(DurableSession):
 
     def begin(self, call: Mapping[str, Any]) -> list[Any]:
         """Begin in a folder of its own; see `DurableStates.begin`."""
-        self.path = self.evaluation.path_for(chain_name(call), self.refused)
+        self.path = self.evaluation.path_for(self, chain_name(call))
         return super().begin(call)
 
     def next(self) -> None:
@@ -361,7 +362,8 @@ class EvaluationSession(DurableSession):
 
     def clear(self) -> None:
         super().clear()
-        self.evaluation.busy.discard(self.path)
+        if self.evaluation.busy.get(self.path) is self:  # cleared again, it has left the folder to another chain
+            del self.evaluation.busy[self.path]
 
     def finish(self) -> None:
         """Keep the last point, from which the same call is answered again, if any point was written."""

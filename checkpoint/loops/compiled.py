@@ -36,6 +36,8 @@ class BufferPool:
     def __init__(self, like: State, nbytes: int) -> None:
         self.like, self.small = like, nbytes < SMALL_STATE_BYTES
         self.leases: dict[int, tuple[ref, memoryview, list[memoryview]]] = {}
+        owner = ref(self)  # a cycle would keep free memory, as long as a result is in use, until Python's collector comes
+        self.end = lambda lease: owner().end_lease(lease)  # type: ignore[union-attr]  # leases end with their pool
         self.clear()
 
     def take(self) -> State:
@@ -48,7 +50,7 @@ class BufferPool:
         self.leases[id(end)] = end, memory, free
         return array.reshape(like.shape)
 
-    def end(self, end: ref) -> None:
+    def end_lease(self, end: ref) -> None:
         _, memory, free = self.leases.pop(id(end))
         free.append(memory)
 
@@ -111,13 +113,17 @@ class Segments:
             return None
         leaves, outs = self.stepper.make_plainly(k, x)
         self.stepper.warn()
-        for rows, out in zip(self.outs, outs, strict=True):
-            rows[k] = out
+        try:
+            new = tuple([np.array(leaf, like.dtype, order="C") for leaf, like in zip(leaves, self.start, strict=True)])
+            for rows, out in zip(self.outs, outs, strict=True):
+                rows[k] = out
+        except OverflowError as error:
+            raise NotCompiled(str(error)) from error
         self.plain[k] = self.stepper.loud
         self.made += 1
         if self.on_steps is not None:
             self.on_steps(1)
-        return tuple([np.array(leaf, like.dtype, order="C") for leaf, like in zip(leaves, self.start, strict=True)])
+        return new
 
     def advance(self, first: int, stop: int, x: State) -> tuple[State, int]:
         """Make the steps first ... stop - 1; return the state, and where a predicate ended the chain: `stop` if it did not."""

@@ -2,6 +2,7 @@
 
 import contextvars
 import errno
+import gc
 import json
 import os
 import pickle
@@ -20,7 +21,7 @@ import pytest
 from calls import Interrupted
 from fits import anew, ending
 
-from checkpoint import Fit, chain, grad
+from checkpoint import Fit, chain, grad, vjp
 from checkpoint.durable import fit as module
 from checkpoint.durable import fit_folder, log
 
@@ -352,8 +353,25 @@ def closing(fit):
     return lambda x: sum(grad(lambda x, rate=rate: moved(fit, x, rate))(x) for rate in (0.1, 0.2, 0.1))
 
 
+def overlapping(fit):
+    """The sweep of the first chain is freed while the second is under way, which has its folder."""
+
+    def f(x):
+        pullback = lambda: vjp(lambda x: moved(fit, x), x)[1]
+        first = pullback()
+        g, second = first(1.0)[0], pullback()
+        del first
+        gc.collect()
+        third = pullback()
+        return g + second(1.0)[0] + third(1.0)[0]
+
+    return f
+
+
 @pytest.mark.parametrize(
-    "of", [lambda fit: grad(lambda x: moved(fit, x) * moved(fit, x) + moved(fit, x)), closing], ids=["equal", "others"]
+    "of",
+    [lambda fit: grad(lambda x: moved(fit, x) * moved(fit, x) + moved(fit, x)), closing, overlapping],
+    ids=["equal", "others", "overlapping"],
 )
 def test_several_chains_in_one_evaluation(durable, of):
     """Equal ones are under way at once; one that differs in what its step closes over finds the folder of the first."""

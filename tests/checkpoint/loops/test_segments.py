@@ -1,5 +1,7 @@
 """States of compiled chains are used again; that none is used too early, and that they are, shows in bits and budgets (`test_budget`)."""
 
+from weakref import ref
+
 import numpy as np
 
 from checkpoint.loops.compiled import BufferPool
@@ -28,3 +30,10 @@ def test_memory_stays_in_use_as_long_as_a_view_of_it():
     assert part[0] == 1.0 and len(pool.free[0]) == 1
     del part
     assert len(pool.free[0]) == 2
+
+
+def test_free_memory_goes_with_the_pool_while_a_state_is_in_use():
+    pool = BufferPool(LIKE, SMALL_STATE_BYTES)
+    state, lost = pool.take(), ref(pool)
+    del pool
+    assert lost() is None and state[0].shape == LIKE[0].shape

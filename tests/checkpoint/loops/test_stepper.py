@@ -205,6 +205,12 @@ def test_integers_beyond_64_bits_do_not_wrap():
     assert chain(compared, 1, steps=50) == 3**50
 
 
+def test_integers_beyond_64_bits_do_not_wrap_in_steps_of_the_plain_function():
+    step = lambda k, n: n * 3 if k < 20 else n * 5
+    with pytest.warns(UserWarning, match="takes more than 1 paths"):
+        assert chain(dualad.jit(step, paths=1), 1, steps=40) == 3**20 * 5**20
+
+
 def test_outs_and_results_are_the_callers_own():
     step = dualad.jit(drive)
     (x, _), outs = driven(step)(X, U, 0.7)
