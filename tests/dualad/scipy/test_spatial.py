@@ -44,14 +44,20 @@ def test_distances(name):
     check_calls(FUNCTIONS[name], getattr(distance, name), CALLS[name], PLAIN.get(name, ()))
 
 
+@pytest.mark.filterwarnings("ignore:Casting complex values")  # by SciPy
 def test_distances_of_equal_points_and_of_other_metrics():
     assert np.all(np.isfinite(grad(lambda x: np.sum(FUNCTIONS["cdist"](x, x)))(A)))
     squares = lambda u, v: np.sum((u - v) ** 2)
     check_call(FUNCTIONS["cdist"], distance.cdist, (A, B, squares), {})
-    check_call(FUNCTIONS["euclidean"], distance.euclidean, (U + 1j * V, V), {})
+    for name in ("euclidean", "canberra", "braycurtis"):
+        check_call(FUNCTIONS[name], getattr(distance, name), (U + 1j * V, V), {})
     cases = [
         (lambda x: FUNCTIONS["cdist"](x, B, "hamming"), "cdist has no derivative with metric='hamming': use euclidean"),
-        (lambda x: FUNCTIONS["sqeuclidean"](x[0], 1j * x[1]), "sqeuclidean has no derivative of complex vectors"),
+        (lambda x: FUNCTIONS["pdist"](1j * x, "cosine"), "pdist has no derivative of complex vectors"),
+        *(
+            (lambda x, name=name: FUNCTIONS[name](x[0], 1j * x[1]), f"{name} has no derivative of complex vectors")
+            for name in ("sqeuclidean", "canberra", "braycurtis")
+        ),
     ]
     check_refused(A, cases)
 

@@ -28,11 +28,13 @@ def root(x, power=0.5):
     return np.where(zero, 0.0, np.where(zero, 1.0, x) ** power)
 
 
+def refuse_complex(name, *vectors):
+    if any(map(is_complex, vectors)):
+        raise NotImplementedError(f"scipy.spatial.distance.{name} has no derivative of complex vectors: give real ones")
+
+
 def sqeuclidean(u, v, w=None):
-    if is_complex(u) or is_complex(v):
-        raise NotImplementedError(
-            "scipy.spatial.distance.sqeuclidean has no derivative of complex vectors: their squares differ by version"
-        )
+    refuse_complex("sqeuclidean", u, v)  # SciPy's squares of them differ by version
     return total((u - v) ** 2, w)
 
 
@@ -48,8 +50,14 @@ def chebyshev(u, v, w=None):
 
 
 def canberra(u, v, w=None):
+    refuse_complex("canberra", v)  # of which SciPy takes the real parts
     size = np.abs(u) + np.abs(v)
     return total(np.abs(u - v) / np.where(np.equal(size, 0.0), 1.0, size), w)
+
+
+def braycurtis(u, v, w=None):
+    refuse_complex("braycurtis", v)  # as canberra
+    return total(np.abs(u - v), w) / total(np.abs(u + v), w)
 
 
 def correlation(u, v, w=None, centered=True):
@@ -74,7 +82,7 @@ METRICS: dict[str, Callable] = {
     "chebyshev": chebyshev,
     "minkowski": minkowski,
     "canberra": canberra,
-    "braycurtis": lambda u, v, w=None: total(np.abs(u - v), w) / total(np.abs(u + v), w),
+    "braycurtis": braycurtis,
     "cosine": lambda u, v, w=None: correlation(u, v, w, centered=False),
     "correlation": correlation,
     "mahalanobis": lambda u, v, VI: root(total(((u - v) @ VI) * (u - v))),
@@ -88,6 +96,7 @@ def pairwise(name, metric, all_points, options):
         return lambda u, v: np.stack([metric(a, b, **options) for a, b in zip(u, v, strict=True)])
     if metric not in METRICS:
         raise NotImplementedError(f"scipy.spatial.distance.{name} has no derivative with metric={metric!r}: use {', '.join(METRICS)}")
+    refuse_complex(name, all_points)
     if metric == "seuclidean" and options.get("V") is None:
         options = {"V": np.var(all_points, axis=0, ddof=1)}
     elif metric == "mahalanobis" and options.get("VI") is None:
