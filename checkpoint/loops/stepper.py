@@ -83,9 +83,9 @@ class Stepper:
         simple = spec.arguments is tuple and not (inputs or step.static_argnums or step.static_argnames)
         try:  # a gradient through four steps takes 8 % less where the entry is known (2026-11-22)
             entry = (self.known(step, (*state, *params), lambda: self.call) if simple else None) or step.entry(self.call)
-        except Handled as error:
+        except (Handled, IndexError) as error:  # of an index, the plain steps name the line, if they are made at all
             raise NotCompiled(str(error)) from error
-        except (TypeError, IndexError) as error:
+        except TypeError as error:
             spec.explain(0, spec.tree(list(map(canonical_stand_in, state))), spec.arguments(params), inputs, error)
             raise
         self.take(entry)

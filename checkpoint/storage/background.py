@@ -283,7 +283,7 @@ class DiskSession(MemorySession):
             self._resident.clear()  # what is in main memory stays there
             self._ahead = self._folder = None
             for file in self._files.values():
-                file.written = Job()  # that is never done, so that nothing is removed
+                file.written = Job()  # which can be cancelled, so that nothing is removed
 
 
 class Folder:

@@ -198,6 +198,12 @@ def test_an_index_out_of_bounds_names_its_line():
             f(X)
 
 
+def test_an_index_out_of_bounds_in_a_step_that_is_never_made():
+    table = np.zeros(0)
+    f = lambda x: chain(dualad.jit(lambda k, x: x * table[0]), x, until=lambda k, x: k == len(table))
+    assert (f(2.0), grad(f)(2.0)) == (2.0, 1.0)
+
+
 def test_integers_beyond_64_bits_do_not_wrap():
     step = dualad.jit(lambda k, n: n * 3)
     assert [chain(step, begin, steps=n) for begin, n in ((1, 30), (1, 50), (3**40, 10), (3**50, 3))] == [3**30, 3**50, 3**50, 3**53]
