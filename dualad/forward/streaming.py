@@ -101,7 +101,9 @@ class Unchanged:
             return
         if np.shape(value) == np.shape(first):
             tolerance = np.sqrt(np.finfo(dtype).eps) if (dtype := dtype_of(value)).kind in "fc" else 0.0
-            at = np.unravel_index(np.argmax(~np.isclose(value, first, rtol=tolerance, atol=0.0, equal_nan=True)), np.shape(value))
+            scale = np.max(np.abs(value), initial=0.0, where=np.isfinite(value))
+            differ = ~np.isclose(value, first, rtol=0.0, atol=tolerance * scale, equal_nan=True)
+            at = np.unravel_index(np.argmax(differ), np.shape(value))
             differs = f"element {tuple(map(int, at))} is {np.asarray(value)[at]!s}, it was {np.asarray(first)[at]!s}"
         else:
             differs = f"its shape is {np.shape(value)}, it was {np.shape(first)}"

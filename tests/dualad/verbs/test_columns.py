@@ -240,6 +240,9 @@ def test_a_function_that_is_not_deterministic():
     sizes = iter(range(2, 9))
     with pytest.raises(RuntimeError, match=r"its shape is \(3,\), it was \(2,\)"):
         jacobian_columns(lambda x: x[0] * np.ones(next(sizes)), X, 1, out=np.empty((2, 3)))
+    values = iter([np.array([0.0, 1.0]), np.array([1e-17, 2.0])])  # the first element was rounded otherwise
+    with pytest.raises(RuntimeError, match=r"element \(1,\) is 2\.0, it was 1\.0"):
+        list(jacobian_columns(lambda x: x[0] * 0.0 + next(values), X, chunk=1))
     noise = iter(np.linspace(0, 1e-13, 9))
     list(jacobian_columns(lambda x: x * (1 + next(noise)), X, chunk=1))  # as other processors may round
     list(jacobian_columns(lambda x: x * np.nan, X, chunk=1))
