@@ -36,26 +36,34 @@ class BufferPool:
     def __init__(self, like: State, nbytes: int) -> None:
         self.like, self.small = like, nbytes < SMALL_STATE_BYTES
         self.leases: dict[int, tuple[ref, memoryview, list[memoryview]]] = {}
-        owner = ref(self)  # a cycle would keep free memory, as long as a result is in use, until Python's collector comes
-        self.end = lambda lease: owner().end_lease(lease)  # type: ignore[union-attr]  # leases end with their pool
+        self.ended: list[ref] = []  # which a function of Python would not fill as well: an interrupt in it is lost
         self.clear()
 
     def take(self) -> State:
-        return tuple(map(np.empty_like, self.like) if self.small else map(self.lease, self.like, self.free))
+        if self.small:
+            return tuple(map(np.empty_like, self.like))
+        self.reclaim()
+        return tuple(map(self.lease, self.like, self.free))
 
     def lease(self, like: np.ndarray, free: list[memoryview]) -> np.ndarray:
         memory = free.pop() if free else np.empty(like.nbytes, np.uint8).data
         array = np.frombuffer(memory, like.dtype)  # the base of all views
-        end = ref(array, self.end)
+        end = ref(array, self.ended.append)
         self.leases[id(end)] = end, memory, free
         return array.reshape(like.shape)
 
-    def end_lease(self, end: ref) -> None:
-        _, memory, free = self.leases.pop(id(end))
-        free.append(memory)
+    def reclaim(self) -> None:
+        """Take back the memory of arrays that nobody refers to any more."""
+        while self.ended:
+            lease = self.leases.pop(id(self.ended.pop(0)), None)
+            if lease is not None:
+                _, memory, free = lease
+                free.append(memory)
 
     def clear(self) -> None:
         """Forget the memory that is free; what is in use is not taken back."""
+        self.leases.clear()
+        self.ended.clear()
         self.free: list[list[memoryview]] = [[] for _ in self.like]
 
 
