@@ -36,7 +36,9 @@ class BufferPool:
     def __init__(self, like: State, nbytes: int) -> None:
         self.like, self.small = like, nbytes < SMALL_STATE_BYTES
         self.leases: dict[int, tuple[ref, memoryview, list[memoryview]]] = {}
-        self.ended: list[ref] = []  # which a function of Python would not fill as well: an interrupt in it is lost
+        self.ended: list[
+            ref
+        ] = []  # weak references whose callback is the list's own append: in one written in Python an interrupt would be lost
         self.clear()
 
     def take(self) -> State:
