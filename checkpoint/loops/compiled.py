@@ -36,9 +36,8 @@ class BufferPool:
     def __init__(self, like: State, nbytes: int) -> None:
         self.like, self.small = like, nbytes < SMALL_STATE_BYTES
         self.leases: dict[int, tuple[ref, memoryview, list[memoryview]]] = {}
-        self.ended: list[
-            ref
-        ] = []  # weak references whose callback is the list's own append: in one written in Python an interrupt would be lost
+        #: ended leases, put there by the list's own append: in a callback written in Python an interrupt would be lost
+        self.ended: list[ref] = []
         self.clear()
 
     def take(self) -> State:
