@@ -77,7 +77,7 @@ def known_order(args, kwargs):
     given = kwargs.get("order") or next((arg for arg in args[1:] if issubclass(type(arg), str | bytes)), "C")
     if (type(given) is str and given in ("C", "F")) or not args:
         return args, kwargs
-    order = (given.decode() if issubclass(type(given), bytes) else str(given)).upper()
+    order = (given.decode() if isinstance(given, bytes) else str(given)).upper()
     axes, known = arranged(args[0], order) if order in ("A", "K") else (None, order)
     if known not in ("C", "F"):
         return args, kwargs
