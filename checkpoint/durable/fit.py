@@ -23,6 +23,7 @@ from ..storage.digests import digest, text_or_digest
 from ..support.checks import amount, folder_path, whole_number
 from ..support.costs import COMPARED_SECONDS, DURABLE_SHARE
 from .fit_folder import FitFolder, changed_parts
+from ..sweep.player import Pull
 from .identity import dependency_digests, identity
 from .journal import DurableJournal, DurableSession
 from .session import warn
@@ -338,6 +339,16 @@ class EvaluationJournal(DurableJournal):
     def end_forward(self, final: Any, last: list[Any], steps: int) -> None:
         self.session.evaluation.note(self.name(self.steps), self.now.first)
         super().end_forward(final, last, steps)
+
+    def reverse(self, steps: int, seed: Any, token: Any, pull: Pull) -> Any:
+        begins = self.found is None
+        try:
+            return super().reverse(steps, seed, token, pull)
+        except ValueError:  # the folder is of an equal chain that was pulled back from another cotangent
+            if begins:
+                raise
+            self.session.next()
+            return None
 
 
 class EvaluationSession(DurableSession):

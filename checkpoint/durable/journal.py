@@ -27,7 +27,7 @@ from ..storage.codec import NAMESPACE
 from ..storage.digests import digest, text_or_digest
 from ..storage.states import canonical, copy_state, nbytes
 from ..support.costs import GATHERED_BYTES
-from ..sweep.player import RowRestorers
+from ..sweep.player import Pull, RowRestorers
 from .identity import function_digest
 from .session import ANEW, DurableStates, Mark, remove_files, warn
 
@@ -253,9 +253,10 @@ class DurableJournal:
 
     # ---------------------------------------------------------------------------------------------- the reverse sweep
 
-    def reverse(self, steps: int, seed: Any, token: Any, pull: Callable[[int, Any, Any], Any]) -> tuple[Remaining, Any, list[Any]]:
+    def reverse(self, steps: int, seed: Any, token: Any, pull: Pull) -> tuple[Remaining, Any, list[Any]] | None:
         """Skip the completed part of the reverse sweep: return what remains, the cotangent, and the working state, in a list.
-        There is none in it if the actions begin with a load or x_{N-1}. ValueError if the seed, or the pull (by `token`), has changed."""
+        There is none in it if the actions begin with a load or x_{N-1}. ValueError if the seed, or the pull (by `token`), has changed.
+        A journal that can begin in another folder returns None then, and the first sweep is to be made again."""
         session, now, found, self.found = self.session, self.now, self.found, None
         now.seed, now.pulled, now.state = digest((seed, token), "resume: the cotangent"), "", ""
         self.codec = LeafCodec(self.initial, self.token, seed)
@@ -284,7 +285,7 @@ class DurableJournal:
         actions = self.numbered(self.schedule.reverse(steps, self.saved), 0)
         return Remaining(actions, session.indices(), steps - 1, steps), seed, []
 
-    def with_points(self, pull: Callable[[int, Any, Any], Any]) -> Callable[[int, Any, Any], Any]:
+    def with_points(self, pull: Pull) -> Pull:
         """Return the pull, after which a durable point is made where one is due."""
         session, now, resumed = self.session, self.now, self.now.pulled or self.now.first
 
@@ -385,7 +386,7 @@ class DurableJournal:
 
     # ------------------------------------------------------------------------------------------------ making again
 
-    def check_first_pull(self, point: Point, steps: int, seed: Any, pull: Callable[[int, Any, Any], Any]) -> None:
+    def check_first_pull(self, point: Point, steps: int, seed: Any, pull: Pull) -> None:
         self.compared = {}
         copy = self.session.copy
         g = pull(steps - 1, canonical(copy(self.last)), copy(seed))

@@ -207,7 +207,10 @@ class Player:
             saved, left = session.indices(), steps
             actions = self._schedule.reverse(steps, saved)
         else:
-            (actions, saved, at, left), g, working = self._journal.reverse(steps, g, token, pull)
+            while (rest := self._journal.reverse(steps, g, token, pull)) is None:  # what was found is of another sweep
+                self.forward()
+                self._ready = False
+            (actions, saved, at, left), g, working = rest
             pull = self._journal.with_points(pull)
         if saved:
             session.prefetch(saved[-1])

@@ -368,10 +368,21 @@ def overlapping(fit):
     return f
 
 
+def of_several_losses(fit):
+    """Equal chains, one after the other, whose cotangents differ; of one of them, pulled twice."""
+    losses = [lambda x: 2.0 * moved(fit, x), lambda x: moved(fit, x) ** 2, lambda x: 2.0 * moved(fit, x)]
+
+    def f(x):
+        _, pull = vjp(lambda x: moved(fit, x), x)
+        return sum(grad(loss)(x) for loss in losses) + pull(3.0)[0] + pull(5.0)[0]
+
+    return f
+
+
 @pytest.mark.parametrize(
     "of",
-    [lambda fit: grad(lambda x: moved(fit, x) * moved(fit, x) + moved(fit, x)), closing, overlapping],
-    ids=["equal", "others", "overlapping"],
+    [lambda fit: grad(lambda x: moved(fit, x) * moved(fit, x) + moved(fit, x)), closing, overlapping, of_several_losses],
+    ids=["equal", "others", "overlapping", "of several losses"],
 )
 def test_several_chains_in_one_evaluation(durable, of):
     """Equal ones are under way at once; one that differs in what its step closes over finds the folder of the first."""
@@ -380,12 +391,14 @@ def test_several_chains_in_one_evaluation(durable, of):
     assert not list(durable.path.glob("*.evaluation"))
 
 
-def test_equal_chains_go_on(durable):
+@pytest.mark.parametrize("at_once", [True, False])
+def test_equal_chains_go_on(durable, at_once):
     x, (step, state) = np.array([0.3, 0.7]), ending(lambda k, u: u + 0.1 * np.sin(u))
     one = lambda x: np.sum(chain(step, x, steps=8, storage=durable))
-    expected, f = grad(lambda x: moved(None, x) * moved(None, x))(x), durable(grad(lambda x: one(x) * one(x)), name="f")
+    of = lambda one: grad(lambda x: one(x) * one(x)) if at_once else lambda x: grad(lambda x: one(x) ** 2)(x) + grad(one)(x)
+    expected, f = of(lambda x: moved(None, x))(x), durable(of(one), name="f")
     found = None
-    for killed in range(20):
+    for killed in range(30):
         state.made, state.left = [], 6 + 2 * killed  # what is verified takes some
         try:
             found = f(x)
