@@ -76,24 +76,25 @@ class TieredSession(MemorySession):
     def _put(self, index: int, state: Any) -> int:
         session = self.disk if len(self) in self._on_disk else self.memory
         session.save(index, state)
-        self._large[index] = session
-        return session.nbytes(index)
+        size = session.nbytes(index)
+        self._large[index] = session, size
+        return size
 
-    def _take(self, index: int, session: Any) -> Any:
-        return session.load(index)
-
-    def _size(self, index: int, session: Any) -> int:
-        return int(session.nbytes(index))
+    def _take(self, index: int, kept: Any) -> Any:
+        return kept[0].load(index)
 
     def drop(self, index: int) -> None:
-        session = self._get(index, "drop")
-        super().drop(index)
-        session.drop(index)
+        session, _ = self._get(index, "drop")
+        try:
+            session.drop(index)
+        finally:  # where it failed, perhaps for a state that was written before, this one may be dropped or not
+            if index not in session:
+                super().drop(index)
         if self.loads and self._large:
             self.prefetch(max(self._large))
 
     def prefetch(self, index: int) -> None:
-        self._get(index, "read").prefetch(index)
+        self._get(index, "read")[0].prefetch(index)
 
     def clear(self) -> None:
         super().clear()

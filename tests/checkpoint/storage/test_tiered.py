@@ -49,6 +49,28 @@ def test_the_next_state_on_disk_is_read_ahead(tmp_path, monkeypatch):
     session.clear()
 
 
+@pytest.mark.parametrize("after", [True, False])
+def test_a_drop_that_fails_leaves_both_tiers_with_the_same_states(session, monkeypatch, after):
+    """Before the state is gone, or after it, where the thread could not write a file."""
+
+    def failing(index):
+        if after:
+            dropped(index)
+        raise OSError("cannot write")
+
+    for k in range(3):
+        session.save(k, float(k))
+    dropped = session.disk.drop
+    monkeypatch.setattr(session.disk, "drop", failing)
+    with pytest.raises(OSError, match="cannot write"):
+        session.drop(2)
+    tiers = session.memory, session.disk
+    assert session.indices() == sorted(k for tier in tiers for k in tier.indices()) == ([0, 1] if after else [0, 1, 2])
+    assert session.nbytes() == sum(tier.nbytes() for tier in tiers)
+    monkeypatch.undo()
+    assert [session.load(k) for k in session.indices()] == [float(k) for k in session.indices()]
+
+
 def test_what_a_user_chose_becomes_one_tier():
     places = frozenset({0})
     assert tiers(Memory(), places) == Tiers(Memory(), Disk(), places)
