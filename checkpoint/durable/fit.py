@@ -22,8 +22,8 @@ from ..storage.codec import check_leaves
 from ..storage.digests import digest, text_or_digest
 from ..support.checks import amount, folder_path, whole_number
 from ..support.costs import COMPARED_SECONDS, DURABLE_SHARE
-from .fit_folder import FitFolder, changed_parts
 from ..sweep.player import Pull
+from .fit_folder import FitFolder, changed_parts
 from .identity import dependency_digests, identity
 from .journal import DurableJournal, DurableSession
 from .session import warn

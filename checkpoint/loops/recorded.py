@@ -153,10 +153,28 @@ class EagerEntry(ChainEntry):
 
     def explain(self, k: int, x: Any, error: Exception) -> None:
         """Raise what is behind an exception in step k, if something is."""
-        if isinstance(error, ValueError) and "read-only" in str(error):
-            groups = self.aliases.before(k)
-            raise (self.aliases.written(k, groups) if groups else changed_arguments(f"step {k}")) from error
+        if isinstance(error, ValueError) and (written := self.written(k, x)) is not None:
+            raise written from error
         self.spec.explain(k, x, self.lowered.arguments, self.lowered.inputs, error)
+
+    def written(self, k: int, x: Any) -> ValueError | None:
+        """Return the error of step k if it writes into an array that it is handed read-only: handed a copy of that, it does not fail."""
+        spec, lowered, aliases, groups = self.spec, self.lowered, self.aliases, self.aliases.before(k)
+
+        def fails(guards: bool, copies: bool) -> bool:
+            params, inputs = (list(map(writeable_copy, leaves)) if copies else leaves for leaves in (lowered.params, lowered.inputs))
+            try:
+                leaves: Any = spec.flatten(copy_state(x))
+                spec.calls(spec.arguments(params), inputs)(k, spec.tree(aliases.guard(k, leaves) if guards else leaves))
+            except Exception:
+                return True
+            return False
+
+        if not (groups or lowered.params or lowered.inputs) or not fails(guards=True, copies=False):
+            return None
+        if groups and not fails(guards=False, copies=False):
+            return aliases.written(k, groups)
+        return None if fails(guards=True, copies=True) else changed_arguments(f"step {k}")
 
     def try_first(self, x: Any) -> None:
         tape = ref(self.try_step(x)[0][0])
@@ -393,6 +411,10 @@ def stays_held(tape: ref[Tape]) -> bool:
         if tape() is None:
             return False
     return True
+
+
+def writeable_copy(leaf: Any) -> Any:
+    return leaf.copy() if issubclass(type(leaf), np.ndarray) and not leaf.flags.writeable else leaf
 
 
 def changed_arguments(who: str) -> ValueError:

@@ -6,6 +6,7 @@ import pytest
 
 import dualad
 from checkpoint import CTZ, StoreAll, chain, grad, hvp, vjp
+from checkpoint.reverse.tape import Var
 from checkpoint.schedules import Mixed
 
 
@@ -91,6 +92,39 @@ def test_step_that_changes_its_parameters_raises(step, schedule):
     ):
         with pytest.raises(ValueError, match=r"step( 0)? changed its parameters"):
             call()
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (lambda k, x, c: read_only_of_the_users(x), r"^assignment destination is read-only"),
+        (lambda k, x, c: refused(x), r"^this table is read-only"),
+        (lambda k, x, c: refused(x) if isinstance(x, Var) else x, r"^this table is read-only"),
+    ],
+)
+def test_other_errors_of_a_step_stay_what_they_are(step, said):
+    """An array of the user's own that is read-only, a message of the user's that has the word."""
+    with pytest.raises(ValueError, match=said) as caught:
+        grad(lambda x, c: np.sum(chain(step, x, c, steps=3)))(np.ones(2), np.ones(2))
+    assert caught.value.__notes__ == ["chain: in step 0"]
+
+
+def read_only_of_the_users(x):
+    np.broadcast_to(np.zeros(()), 2)[0] = 1.0
+    return x
+
+
+def refused(x):
+    raise ValueError("this table is read-only")
+
+
+def test_writes_of_what_is_there_already_raise_too():
+    def step(k, x, c):
+        c[0] = 1.0
+        return x * c
+
+    with pytest.raises(ValueError, match=r"step 0 changed its parameters or inputs"):
+        grad(lambda x: np.sum(chain(step, x, np.ones(2), steps=3)))(np.ones(2))
 
 
 def test_step_that_writes_into_its_input_raises():
