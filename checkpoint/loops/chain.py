@@ -170,6 +170,8 @@ def chain(
     and storage. What has no loops (a function of yours with a rule, ``np.linalg.pinv``) is called from the compiled steps, in Python;
     ``stats.reason`` names it.
 
+    On plain values and in forward mode no state is saved: `schedule`, `storage`, `memory`, `block` and `token` are checked and not used.
+
     Inside of a function that `dualad.jit` compiles, a chain of a known number of steps is one operation of the program. Its derivatives
     keep the states of all steps where they fit into `memory` (64 MB if it is not given), else about the square root of their number.
     There `schedule`, `block` and a storage in memory say nothing, `check`, `check_finite` and `progress` neither; a durable storage raises.
@@ -209,7 +211,7 @@ def chain(
             filled_stats(stats, "chain")
         storage = IN_MEMORY if storage is None else storage
         if not (schedule is None and storage is IN_MEMORY and token is None):
-            check_saved(BY_ZEROS if schedule is None else schedule, storage, token, "chain")
+            check_saved(BY_ZEROS if schedule is None else schedule, storage, token, check, steps, "chain")
         if memory is not None:
             if schedule is not None:
                 raise TypeError(f"chain: schedule={schedule!r} and memory={memory!r} are both given: memory= chooses the schedule")

@@ -57,13 +57,6 @@ class Player:
         record: Recorder | None = None,
         restorers: RowRestorers = MappingProxyType({}),
     ) -> None:
-        if schedule.records and record is None:
-            raise TypeError(f"sweep: {schedule!r} needs record=, a function of k and x; chain has one of its own")
-        if schedule.records and (check or storage.durable):
-            other, why = ("check=True", "compared") if check else (repr(storage), "written to disk")
-            raise ValueError(f"sweep: {schedule!r} does not go with {other}: recorded steps are not {why}")
-        if check and storage.durable:
-            raise ValueError(f"sweep: check=True compares the sweeps of one process; it does not go with {storage!r}, which outlives it")
         self._step, self._steps, self._schedule, self.stats = step, steps, schedule, stats
         self._until, self._max_steps, self._progress = until, max_steps, progress
         marks: tuple[Callable[..., Any], Callable[..., Any]] = replay_check() if check else (itself, itself)

@@ -10,6 +10,7 @@ from ..schedules import CTZ, Schedule
 from ..schedules.schedule import check_schedule
 from ..storage import Memory, Storage
 from ..storage.storage import check_storage
+from ..storage.tiered import tiers
 from ..support.checks import check_call, check_until, whole_number
 from .player import Player, Pull, Recorder, RowRestorers, Step, Until
 from .stats import Stats, filled_stats
@@ -117,9 +118,11 @@ class Sweep(Player):
             raise TypeError("sweep: give either steps=N or, if N is not known before, until=predicate")
         max_steps = check_until(until, max_steps, "sweep")
         progress, check = flags("sweep", progress=progress, check=check)
-        check_saved(schedule, storage, token, "sweep")
         if steps is not None:
             steps = whole_number(steps, where="sweep", argument="steps", least=0, hint="give the number of steps of the chain")
+        check_saved(schedule, storage, token, check, steps, "sweep")
+        if schedule.records and record is None:
+            raise TypeError(f"sweep: {schedule!r} needs record=, a function of k and x; chain has one of its own")
         options: dict[str, Any] = {"until": until, "max_steps": max_steps, "progress": progress, "check": check, "restorers": restorers}
         super().__init__(step, state, steps, schedule, storage, filled_stats(stats, "sweep"), token=token, record=record, **options)
 
@@ -193,9 +196,19 @@ def check_returned(name: str, what: str, made: object, given: object) -> None:
         raise TypeError(f"sweep: {name} returned None; return the new {what} (is its return statement missing?)")
 
 
-def check_saved(schedule: object, storage: Storage, token: object, where: str) -> None:
-    """Raise where a schedule or a storage is none, or a token has nobody who compares it."""
+def check_saved(schedule: Schedule, storage: Storage, token: object, check: bool, steps: int | None, where: str) -> None:
+    """Raise where a schedule or a storage is none, where they do not go with each other, with a token, with `check`, or with a length
+    that is not known."""
     check_schedule(schedule, where)
     check_storage(storage, where)
     if token is not None and not storage.durable:
         raise TypeError(f"{where}: token= is compared by a call that goes on: give storage=Disk(path, resume=True) too, or leave it out")
+    if schedule.records and (check or storage.durable):
+        other, why = ("check=True", "compared") if check else (repr(storage), "written to disk")
+        raise ValueError(f"{where}: {schedule!r} does not go with {other}: recorded steps are not {why}")
+    if check and storage.durable:
+        raise ValueError(f"{where}: check=True compares the sweeps of one process; it does not go with {storage!r}, which outlives it")
+    if steps is None:
+        schedule.forward(None)
+    elif storage.durable:
+        tiers(storage, schedule.on_disk(steps))

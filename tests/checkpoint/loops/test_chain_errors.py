@@ -8,7 +8,7 @@ from chains import halve
 from in_groups import for_each
 
 import dualad
-from checkpoint import CTZ, chain, grad
+from checkpoint import CTZ, Disk, Revolve, Tiered, chain, grad
 from checkpoint.schedules import Mixed
 from dualad import jit, jvp
 
@@ -93,6 +93,32 @@ ERRORS = {
     ),
 }  # fmt: skip
 VERBS = {"plain": lambda f: f, "forward": dualad.derivative, "reverse": grad}
+OPTIONS = {  # which only a reverse sweep uses
+    "schedule": (lambda x: chain(halve, x, steps=2, schedule="ctz"), TypeError, "schedule must be a Schedule"),
+    "storage": (lambda x: chain(halve, x, steps=2, storage={}), TypeError, "storage must be a Storage"),
+    "a schedule and a budget": (lambda x: chain(halve, x, steps=3, memory="1 kB", schedule=CTZ()), TypeError, "both given"),
+    "records and a check": (
+        lambda x: chain(halve, x, steps=3, schedule=Mixed(2), check=True), ValueError, r"does not go with (check=True|Disk.*resume=True)"
+    ),
+    "records and until": (lambda x: chain(halve, x, until=lambda k, x: k == 3, schedule=Mixed(2)), ValueError, "Mixed: steps is None"),
+    "a check and a folder": (
+        lambda x: chain(halve, x, steps=3, check=True, storage=Disk("never", resume=True)), ValueError, "check=True compares"
+    ),
+    "records and a folder": (
+        lambda x: chain(halve, x, steps=3, schedule=Mixed(2), storage=Disk("never", resume=True)), ValueError, r"not written to disk"
+    ),
+    "tiers and a folder": (
+        lambda x: chain(halve, x, steps=3, schedule=Tiered(1, 1), storage=Disk("never", resume=True)), ValueError, r"not with Tiered"
+    ),
+    "a fixed length and until": (
+        lambda x: chain(halve, x, until=lambda k, x: k == 3, schedule=Revolve(2)), ValueError, "Revolve: steps is None"
+    ),
+    "a budget": (bad(steps=3, memory="2 Gx"), ValueError, "memory: cannot read '2 Gx'"),
+    "a token": (bad(steps=3, token=1), TypeError, "token= is compared by a call that goes on"),
+    "stats": (bad(steps=3, stats={}), TypeError, "stats must be an instance"),
+    "a bar": (bad(steps=3, progress=2), TypeError, "progress must be True or False"),
+    "no steps in a block": (bad(steps=3, block=0), ValueError, "block must be at least 1"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -101,6 +127,14 @@ def test_errors_of_every_mode(name, verb):
     f, error, words = ERRORS[name]
     with pytest.raises(error, match=words):
         VERBS[verb](f)(1.0)
+
+
+@pytest.mark.parametrize("verb", [*VERBS.values(), jit, lambda f: jit(grad(f))])
+@for_each("name", OPTIONS)
+def test_options_are_checked_where_nothing_is_saved(name, verb):
+    f, error, words = OPTIONS[name]
+    with pytest.raises(error, match=words):
+        verb(f)(1.0)
 
 
 def state(held):
@@ -122,15 +156,8 @@ IN_REVERSE = {
         lambda x: jvp(lambda x: chain(lambda k, s: {"a": s["a"][:2]}, {"a": x}, steps=3)["a"][0], (np.ones(3) * x,), (np.ones(3),))[1],
         TypeError, r"chain: step 0 returned float64 of shape \(2,\) at state\['a'\]",
     ),
-    "schedule": (lambda x: chain(halve, x, steps=2, schedule="ctz"), TypeError, "schedule must be a Schedule"),
-    "storage": (lambda x: chain(halve, x, steps=2, storage={}), TypeError, "storage must be a Storage"),
-    "a schedule and a budget": (lambda x: chain(halve, x, steps=3, memory="1 kB", schedule=CTZ()), TypeError, "both given"),
     "a small budget": (lambda x: shrink(x, memory="32 KB"), ValueError, "memory='32 KB' is too small"),
     "a small budget, compiled": (lambda x: shrink(x, step=jit(lambda k, x: x * 0.9), memory="32 KB"), ValueError, "memory='32 KB' is too"),
-    "records and a check": (
-        lambda x: chain(halve, x, steps=3, schedule=Mixed(2), check=True), ValueError, r"does not go with (check=True|Disk.*resume=True)"
-    ),
-    "records and until": (lambda x: chain(halve, x, until=lambda k, x: k == 3, schedule=Mixed(2)), ValueError, "Mixed: steps is None"),
     "objects in an array": (state(np.array([{}, 1.0], object)), TypeError, "chain: state has dtype .*, which has no derivative"),
     "structured": (state(np.zeros(2, [("u", float)])), TypeError, "chain: state has dtype .*, which has no derivative"),
     "Generator": (generator(np.random.default_rng(0)), TypeError, CHANGES),
