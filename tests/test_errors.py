@@ -60,7 +60,7 @@ ERRORS = {
         ),
         "Disk: path must be the name of a folder, got 3": lambda: Disk(3),
         "jit: str returns: str made of a traced value, .*return the number, and make the text of it": lambda: dualad.jit(str)(2.0),
-        r"chain: step 0 returned a new Plain at state\. A Plain is not known as a container.*register Plain": lambda: grad(
+        r"chain: step 0 returned a new Plain at state\. A Plain is no registered pytree.*register Plain": lambda: grad(
             lambda x: chain(lambda k, s, x: Plain(s.a * x), Plain(1.0), x, steps=3).a
         )(2.0),
         "map_gradients: xs is int 3: give the members": lambda: checkpoint.map_gradients(np.sum, 3),
@@ -84,7 +84,7 @@ ERRORS = {
         r"chain: memory: cannot read \[\]; write a number of": lambda: chain(max, 1.0, steps=2, memory=[]),
         "grad: .* 3.0, not a function: give the function itself, not what": lambda: grad(3.0),
         "jvp: primals and tangents differ.*: 1 and 2 arguments": lambda: dualad.jvp(np.sin, (X,), (X, X)),
-        "chain: give the number of steps by its name, steps=N": lambda: chain(HALF, 1.0, 3),
+        "chain: give the number of steps by keyword, steps=N": lambda: chain(HALF, 1.0, 3),
         r"chain: step is called as step\(k, state\), but numpy.sin would write": lambda: chain(np.sin, X, steps=3),
         "numpy.exp would write .* give a function that calls it": lambda: chain([HALF, np.exp], X),
         "sweep: step returned None; return the": lambda: reverse(NONE, PULL, 1.0, 1.0, steps=3),

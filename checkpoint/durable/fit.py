@@ -138,7 +138,7 @@ class Fit(Storage):
             If another process has the folder.
         """
         if not callable(f):
-            raise TypeError(f"Fit: give the function that the optimizer is to call, fit(value_and_grad(f)), got {f!r}")
+            raise TypeError(f"Fit: fit(f) takes the function that the optimizer calls, such as fit(value_and_grad(f)); got {f!r}")
         durable = DurableFunction(self, f, str(name or getattr(f, "__qualname__", type(f).__qualname__)))
 
         @wraps(f)
@@ -160,8 +160,8 @@ class Fit(Storage):
         evaluation = self._under_way.get() or (self._evaluations[0] if len(self._evaluations) == 1 else None)
         if evaluation is None and self._evaluations:
             raise ValueError(
-                f"Fit: {len(self._evaluations)} evaluations are running; which one does the chain in this thread belong to? Submit work "
-                "with its context, pool.submit(contextvars.copy_context().run, work), or evaluate one point at a time"
+                f"Fit: {len(self._evaluations)} evaluations are running, and it is unknown to which the chain in this thread belongs. "
+                "Submit work with its context, pool.submit(contextvars.copy_context().run, work), or evaluate one point at a time"
             )
         if evaluation is None:
             raise ValueError(

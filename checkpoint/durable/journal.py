@@ -50,8 +50,8 @@ class LeafCodec:
             of_leaf, structure = optree.tree_flatten(leaf, none_is_leaf=True, namespace=NAMESPACE)
             if structure not in self.structures:
                 raise TypeError(
-                    f"resume: cannot store a leaf of type {type(leaf).__name__}: none is in the state, the token or the cotangent of x_N. "
-                    "Put what it depends on into the state, or drop resume=True"
+                    f"resume: cannot store a leaf of type {type(leaf).__name__}, a type that no leaf of the state, the token or the "
+                    "cotangent of x_N has. Put what it depends on into the state, or drop resume=True"
                 )
             numbers.append(self.structures.index(structure))
             parts += of_leaf

@@ -187,7 +187,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 def survey(path: Path, files: re.Pattern[str], folders: re.Pattern[str] | None, where: str, owner: str) -> tuple[set[str], list[str]]:
     """Return the names in a folder that are its owner's, and the others, sorted.
-    FileExistsError for something that has the name of an ordinary file, or folder, of the owner's, and is none."""
+    FileExistsError for something that has the name of a regular file, or folder, of the owner's, and is none."""
     ours, others = set(), []
     with os.scandir(path) as entries:
         for entry in entries:
@@ -197,8 +197,8 @@ def survey(path: Path, files: re.Pattern[str], folders: re.Pattern[str] | None, 
             elif (entry.is_dir if is_folder else entry.is_file)(follow_symlinks=False):
                 ours.add(entry.name)
             else:
-                kind = "folder" if is_folder else "ordinary file"
-                raise not_made_here(f"{where}: no {kind}, where {owner} has one; give another folder, or move it", entry.path)
+                kind = "folder" if is_folder else "regular file"
+                raise not_made_here(f"{where}: not a {kind}, where {owner} has one; give another folder, or move it", entry.path)
     return ours, sorted(others)
 
 

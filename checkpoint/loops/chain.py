@@ -221,7 +221,7 @@ def chain(
             if not isinstance(source, Jit):
                 raise TypeError("chain: block= requires a step compiled with dualad.jit: chain(dualad.jit(step), ...)")
         if outputs and steps == 0:
-            raise ValueError("chain: outputs=True of a chain without steps: what a step would put out is not known; give at least one step")
+            raise ValueError("chain: outputs=True needs at least one step: the structure of the outs is known only from a step")
         spec = StepSpec(step, source, state, params, inputs, outputs)
         if LAZY in spec.levels:
             raise TypeError(
@@ -259,8 +259,8 @@ def run_spec(spec: StepSpec, loop: Loop) -> Any:
     elif type(top) is Dual and tapes:
         if loop.storage.durable:
             raise ValueError(
-                f"chain: {loop.storage!r} keeps the states of a gradient, and this is the gradient of a tangent (grad of jvp): no call "
-                "goes on from its states. Use hvp (forward over reverse), which does, or Disk(path) without resume=True"
+                f"chain: {loop.storage!r} cannot resume the gradient of a tangent (grad of a function that calls jvp). Use hvp (forward "
+                "over reverse), or Disk(path) without resume=True"
             )
         from .other_leaves import with_tangents
 
@@ -332,11 +332,13 @@ def known_length(steps: Any, layers: int | None, inputs: Any, until: Any) -> int
         raise ValueError("chain: the lengths differ: " + ", ".join(f"{name} {n}" for name, n in lengths.items()))
     if until is None and not lengths:
         raise TypeError(
-            "chain: give the number of steps by its name, steps=N (what stands behind the state are params), or, if it is not known "
-            "before, until=predicate"
+            "chain: give the number of steps by keyword, steps=N (positional arguments after the state are params), or, if it is not "
+            "known in advance, until=predicate"
         )
     if until is not None and lengths:
-        raise TypeError(f"chain: until goes with a length that is not known before, but {next(iter(lengths))} says it")
+        raise TypeError(
+            f"chain: until= is for an unknown number of steps, but {next(iter(lengths))} gives the number: leave out one of the two"
+        )
     return next(iter(lengths.values()), None)
 
 

@@ -73,8 +73,8 @@ def on_primals(until: Callable[..., Any]) -> Callable[..., Any]:
                 raise
             raise traced[0].refuse(
                 "chain: until(k, state) asks for values of a state that jit traces, so the number of steps would depend on the data. "
-                "Call the chain outside of jit, chain(jit(step), state, until=until), which is compiled by itself; or make steps=N, and "
-                "keep the state when it has ended: np.where(ended, state, new)"
+                "Call the chain outside of jit, chain(jit(step), state, until=until), which jit compiles as a loop; or give steps=N, and "
+                "freeze the state once it has ended: np.where(ended, state, new)"
             ) from None
 
     return asked

@@ -237,7 +237,7 @@ def step_of_numbers(spec: StepSpec, states: dict[int, Any], params: dict[int, An
         row, numbers = (rest[0], rest[1:]) if has_inputs else ([], rest)
         leaves, out = flat(k, full_state(state), row, arguments(full_params(numbers)))
         if any(differs(leaves[i], (None, leaf)) for i, leaf in states.items()):  # flags are, of steps that are not compiled
-            raise NotCompiled("the step changes what is no number in its state")
+            raise NotCompiled("the step changes a leaf of its state that is no number")
         made = tuple(leaf for i, leaf in enumerate(leaves) if i not in states)
         return (made, out) if outputs else made
 

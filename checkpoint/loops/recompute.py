@@ -137,9 +137,9 @@ class Recomputed(Entry):
         outs += [given[i] for i in self.written]
         if len(outs) != len(self.before.known) or self.before.differing(0, outs) is not None:
             raise RuntimeError(
-                "checkpoint: the function, evaluated again for the same arguments, returned something else, so the gradient would be "
-                "wrong. Likely causes: it draws random numbers, counts its calls or reads a clock; something that it reads besides its "
-                "arguments has changed since (pass it as an argument)"
+                "checkpoint: the function is not reproducible: evaluated again with the same arguments, it returned another result, so the "
+                "gradient would be wrong. Likely causes: random numbers, counters or clocks; a global, an attribute or an array that it "
+                "closes over has changed since (pass it as an argument)"
             )
         return outs
 

@@ -334,8 +334,8 @@ class EagerEntry(ChainEntry):
         if tape() is not None and not self.leaks and is_held(tape) and stays_held(tape):
             self.leaks = True
             warnings.warn(
-                f"chain: step {k}, but not step 0, keeps a value elsewhere than in its results. Where that is used, its derivative is "
-                "missing: return it, as an out (outputs=True) or in the state, or keep dualad.primal(x) to look at it",
+                f"chain: step {k}, but not step 0, stores a traced value outside of its results. Wherever that is used, its derivative "
+                "is missing: return it, as an out (outputs=True) or in the state, or keep dualad.primal(x) to look at it",
                 RuntimeWarning,
                 stacklevel=2,
             )

@@ -108,7 +108,9 @@ class Stacked:
         leaves, structure = optree.tree_flatten(tree)
         self.structure = structure if self.structure is None else self.structure
         if structure != self.structure:
-            raise TypeError(f"chain: step {k} put out the structure {structure}, the first step {self.structure}")
+            raise TypeError(
+                f"chain: step {k} returned outs of structure {structure}, the first step of {self.structure}: they must be equal"
+            )
         self.put(k, [pack_leaf(leaf) for leaf in leaves])
 
     def put(self, k: int, leaves: list[Any]) -> None:
@@ -122,7 +124,9 @@ class Stacked:
             column = self.columns[i]
             shape = np.shape(column[0]) if k else np.shape(leaf)
             if np.shape(leaf) != shape:
-                raise TypeError(f"chain: step {k} put out an array of shape {np.shape(leaf)} as leaf {i}, the first step one of {shape}")
+                raise TypeError(
+                    f"chain: out {i} of step {k} has shape {np.shape(leaf)}, that of the first step {shape}: they must be equal"
+                )
             dtype = self.dtype(k, i, leaf)
             if isinstance(leaf, Traced) and type(column) is not list:
                 self.columns[i] = column = list(column[:k])

@@ -170,7 +170,7 @@ class StepSpec:
         if self.kinds[i][0] is None and got == given:
             kind = type(leaf).__name__
             return TypeError(
-                f"chain: step {k} returned a new {kind} at {self.path(i)}. A {kind} is not known as a container, so the numbers in it have "
+                f"chain: step {k} returned a new {kind} at {self.path(i)}. A {kind} is no registered pytree, so the numbers in it have "
                 f"no derivative, and it must be returned unchanged. Make the state a tuple, list, dict or named tuple of numbers and "
                 f"arrays, or register {kind} (a dataclass with dualad.register_dataclass)"
             )
@@ -444,15 +444,15 @@ def refuse_opaque(leaf: Any, path: Callable[[], str], where: str) -> None:
         return
     if where == "state" and is_iterator(leaf):
         raise TypeError(
-            f"{path()} is a {type(leaf).__name__}, which changes when it is used, so that steps could not be evaluated again: make the "
-            f"numbers before and pass them with inputs=, or make a generator in the step, from k (np.random.default_rng([seed, k]))"
+            f"{path()} is a {type(leaf).__name__}, which changes when it is used, so steps could not be evaluated again: draw the numbers "
+            f"beforehand and pass them with inputs=, or make a generator in the step, from k (np.random.default_rng([seed, k]))"
         )
     inside = sorted(
         name for name, part in parts_of(leaf) if isinstance(part, Traced) or (where == "state" and issubclass(type(part), np.ndarray))
     )
     if inside:
         raise TypeError(
-            f"{path()} is of type {type(leaf).__name__}, which is not known as a container, so that the derivatives of what it holds "
+            f"{path()} is of type {type(leaf).__name__}, which is not registered as a pytree, so the derivatives of what it holds "
             f"({', '.join(inside)}) would be lost: use a tuple, list, dict or named tuple, or register it (a dataclass with "
             f"dualad.register_dataclass)"
         )

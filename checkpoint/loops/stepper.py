@@ -347,7 +347,7 @@ class Stepper:
         try:
             loops.compile()
         except Exception as error:
-            warnings.warn(f"chain: LLVM failed on {self.name}, whose steps are made one by one instead: {error!r}", stacklevel=6)
+            warnings.warn(f"chain: LLVM failed on {self.name}, whose steps run one by one instead: {error!r}", stacklevel=6)
             known = self.compiled.of_chains
             keys = [key for key, made in known.items() if isinstance(made, tuple) and made[0] is loops]
             known.update(dict.fromkeys(keys, (NoLoopForm("LLVM failed"), None)))

@@ -43,8 +43,8 @@ def traced_loop(spec: StepSpec, loop: Loop) -> Any:
     steps, until, max_steps = loop[:3]
     if loop.storage.durable:
         raise TypeError(
-            f"chain: {loop.storage!r} inside of a function that jit compiles, where a chain is one operation of a program that nothing can "
-            "go on from: compile the step, chain(jit(step), ..., storage=...), or leave the storage out"
+            f"chain: {loop.storage!r} cannot resume inside a function that jit compiles, where the whole chain is one operation: compile "
+            "the step, chain(jit(step), ..., storage=...), or leave storage= out"
         )
     if steps == 0 or isinstance(spec.source, tuple) or (until is not None and spec.outputs):
         return None

@@ -176,7 +176,7 @@ def newton(residual: Callable, params: tuple, size: int, colors: Any) -> np.ndar
             return z
         corrected, last = corrected if size_of_change < 0.5 * last else None, size_of_change
     raise RuntimeError(
-        f"solve_ivp: the equations of a Radau step are not solved after {NEWTON_STEPS} steps of Newton's method: "
+        f"solve_ivp: Newton's method did not solve the equations of a Radau step in {NEWTON_STEPS} iterations: "
         "give smaller rtol and atol, or max_step="
     )
 

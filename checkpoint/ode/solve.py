@@ -226,7 +226,7 @@ def odeint(
     """
     check_function(func, "odeint")
     if options.pop("full_output", False):
-        raise TypeError("odeint: full_output= is a report of LSODA, whose steps are not made here: solve_ivp returns counts and messages")
+        raise TypeError("odeint: full_output= reports on LSODA, which is not used here: solve_ivp returns counts and messages")
     options = {RENAMED.get(name, name): value for name, value in options.items() if name not in OF_LSODA and (value or name not in RENAMED)}
     rtol, atol = (ODEINT_TOLERANCE if given is None else given for given in (rtol, atol))
     right = func if tfirst else (lambda t, y, *args: func(y, t, *args))
@@ -234,7 +234,7 @@ def odeint(
     if np.ndim(times) != 1 or np.size(times) < 2:
         raise ValueError(f"odeint: t must be an array of at least two times, the first that of y0, got shape {np.shape(times)}")
     if not (np.all(times[1:] > times[:-1]) or np.all(times[1:] < times[:-1])):
-        raise ValueError(f"odeint: the times t must increase, or decrease, each from the one before, got {primal(times)}")
+        raise ValueError(f"odeint: t must be strictly increasing or strictly decreasing, got {primal(times)}")
     found = solve_ivp(right, (times[0], times[-1]), np.atleast_1d(array(y0)), method, times, args=args, rtol=rtol, atol=atol, **options)
     if not found.success:
         at = primal(times[len(found.t)])

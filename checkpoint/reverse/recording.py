@@ -259,7 +259,9 @@ class Recording:
         """Return the cotangents of the arguments, a tuple."""
         leaves, structure = flatten_input(g, self.where, "the cotangent")
         if structure != self.out_structure:
-            raise TypeError(f"{self.where}: the cotangent has the structure {structure}, the value {self.out_structure}")
+            raise TypeError(
+                f"{self.where}: the cotangent has the structure {structure}, the value {self.out_structure}: they must be equal"
+            )
         for leaf, value in zip(leaves, self.values, strict=True):
             if shape_of(leaf) != shape_of(value):
                 raise ValueError(f"{self.where}: a cotangent has shape {shape_of(leaf)}, its value {shape_of(value)}: they must be equal")

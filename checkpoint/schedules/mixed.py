@@ -67,7 +67,7 @@ class Mixed(Schedule):
 
     def _table(self, steps: int) -> np.ndarray:
         if steps > TABLE_STEPS:
-            raise ValueError(f"Mixed: steps must be at most {TABLE_STEPS}, because all shorter chains are looked at, got {steps}")
+            raise ValueError(f"Mixed: steps must be at most {TABLE_STEPS}, because its table covers all shorter chains, got {steps}")
         return choices_of(steps, min(self.slots, max(steps - 1, 1)))
 
 

@@ -42,7 +42,7 @@ class Periodic(Refilled):
 
     def __post_init__(self) -> None:
         if self.every is not None and self.segments is not None:
-            raise TypeError("Periodic: give either every, the steps of a segment, or segments, their number")
+            raise TypeError("Periodic: give either every= (steps in a segment) or segments= (their number)")
         for argument in ("every", "segments"):
             if getattr(self, argument) is not None:
                 self._check(argument, 1, "leave it out for segments of sqrt(N) steps")

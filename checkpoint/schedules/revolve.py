@@ -65,7 +65,7 @@ class Revolve(Slotted):
         if self.costs is None:
             return binomial.split
         if len(self.costs) != steps:
-            raise ValueError(f"Revolve: costs are those of {len(self.costs)} steps, but the chain has {steps}; give one a step")
+            raise ValueError(f"Revolve: costs has {len(self.costs)} entries, but the chain has {steps} steps; give one cost for each")
         return cheapest_split(tuple(self.costs), self.slots)
 
 
@@ -89,7 +89,7 @@ def as_costs(costs: Sequence[float]) -> tuple[float, ...]:
     if len(values) > TABLE_STEPS:
         raise ValueError(
             f"Revolve: costs for at most {TABLE_STEPS} steps can be used, got {len(values)}: the table grows with their "
-            "square; leave costs out, or make several steps one"
+            "square; leave costs out, or merge several steps into one"
         )
     for k, cost in enumerate(values):
         if not (isfinite(cost) and cost >= 0):

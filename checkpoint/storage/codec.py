@@ -112,7 +112,7 @@ def read_header(file: BinaryIO) -> Header:
     except TypeError:
         content = None
     if content is None or not all(map(isinstance, content, (str, int, list, int, int))):
-        raise ValueError("its header is not the one of a state")
+        raise ValueError("its header is not that of a state")
     return content
 
 
@@ -123,7 +123,7 @@ def read_record(file: BinaryIO, label: str = "") -> dict[int, list[Any]]:
         raise ValueError("it is of another run, or was another file")
     pattern, count = Pattern(tuple(map(kind_of_json, header.leaves))), header.rows
     if header.bytes != count * (8 + pattern.size):
-        raise ValueError("its data are not those of its header")
+        raise ValueError("its data do not match its header")
     data = read_bytes(file, header.bytes)
     indices, rows = data[: 8 * count], data[8 * count :]
     if checksum_of([indices, *(pattern.parts(rows) if count == 1 else [rows])]) != header.check:
@@ -188,7 +188,7 @@ def read_records(path: Path, label: str, what: str, indices: Iterable[int] | Non
             records = [read_record(file, label)]
             while bytes_left(file):
                 if not file.peek().startswith(MAGIC):
-                    raise ValueError("there is something behind its end")
+                    raise ValueError("it has bytes after its end")
                 records.append(read_record(file, label))
             found = [index for rows in records for index in rows]
             if indices is not None and found != list(indices):

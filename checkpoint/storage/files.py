@@ -47,7 +47,7 @@ def open_file(path: Path, mode: str = "r") -> io.FileIO:
     """Open an existing regular file, unbuffered; a link, folder, pipe or device raises OSError at once."""
     kind = os.stat(path, follow_symlinks=False).st_mode
     if not stat.S_ISREG(kind) and not stat.S_ISLNK(kind):
-        raise OSError(errno.EINVAL, "it is no ordinary file", str(path))
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     file = io.FileIO(path, mode, opener=PRIVATE)
     if path.is_symlink():
         file.close()
@@ -144,7 +144,7 @@ class Lock:
             if self.try_once():
                 return
             self.release()
-        raise BlockingIOError(errno.EAGAIN, "Disk: another sweep removes this folder again and again", str(self.path.parent))
+        raise BlockingIOError(errno.EAGAIN, "Disk: another sweep keeps removing this folder", str(self.path.parent))
 
     def release(self) -> None:
         """Unlock the file; may be called again."""

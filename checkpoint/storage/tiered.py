@@ -47,7 +47,9 @@ class Tiers(Storage):
         for name in ("memory", "disk"):
             check_storage(getattr(self, name), "Tiers", name)
         if self.disk.durable or self.memory.durable:
-            raise ValueError("Tiers: what is in memory does not outlive the process; resume=True goes with Disk alone, and not with Tiered")
+            raise ValueError(
+                "Tiers: states in memory do not outlive the process, so resume=True needs Disk alone, and a schedule other than Tiered"
+            )
         object.__setattr__(self, "on_disk", frozenset(self.on_disk))
         object.__setattr__(self, "lossy", self.memory.lossy or self.disk.lossy)
 

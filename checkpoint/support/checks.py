@@ -39,7 +39,7 @@ def check_until(until: Callable[..., object] | None, max_steps: object, where: s
     if max_steps is None:
         return None
     if until is None:
-        raise TypeError(f"{where}: max_steps goes with until; with a known length give steps only")
+        raise TypeError(f"{where}: max_steps= requires until=; with a known length give steps= only")
     return whole_number(max_steps, where=where, argument="max_steps", least=0, hint="give the largest number of steps")
 
 
@@ -79,7 +79,7 @@ def truth(answer: object, *, where: str, k: int) -> bool:
     shape = getattr(answer, "shape", None)
     if shape is not None and math.prod(shape) != 1:
         raise TypeError(
-            f"{where}: until({k}, state) returned an array of shape {shape}; it must return True or False: np.all or np.any of it, say"
+            f"{where}: until({k}, state) returned an array of shape {shape}; it must return True or False (use np.all or np.any)"
         )
     if shape is None and not issubclass(type(answer), int | float):
         raise TypeError(f"{where}: until({k}, state) returned {answer!r}; it must return True or False")

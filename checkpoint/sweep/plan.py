@@ -119,7 +119,7 @@ def plan(
     given = {"step_seconds": step_seconds, "save_seconds": save_seconds, "call_seconds": call_seconds}
     step, save, call = (value if value is None else amount(value, "seconds", where="plan", argument=name) for name, value in given.items())
     if save is not None and (step is None or steps is None):
-        raise TypeError("plan: save_seconds, with which the disk may be used, needs step_seconds and steps too")
+        raise TypeError("plan: save_seconds= (states may go to disk) requires step_seconds= and steps=")
     if call is not None:
         return in_blocks(steps, size, budget, step, save, call)
     slots = max(budget - SWEEP_STATES * size, 0) // (size + overhead_of(size))
@@ -153,9 +153,9 @@ def state_size(given: Any, where: str) -> int:
 
 def in_blocks(steps: int | None, size: int, budget: int, step: float | None, save: float | None, call: float) -> Plan:
     if step is None or steps is None:
-        raise TypeError("plan: call_seconds, with which steps are made in blocks, needs step_seconds and steps too")
+        raise TypeError("plan: call_seconds= (steps run in blocks) requires step_seconds= and steps=")
     if save is not None:
-        raise TypeError("plan: blocks are saved in memory; give save_seconds or call_seconds")
+        raise TypeError("plan: states between blocks stay in memory; give either save_seconds= or call_seconds=")
     if budget < (1 + BLOCK_STATES) * size:
         raise too_small(budget, size, BLOCK_STATES)
     chosen = blocks_of(max(steps, 1), size, budget - BLOCK_STATES * size, step, call)

@@ -202,7 +202,7 @@ def check_saved(schedule: Schedule, storage: Storage, token: object, check: bool
     check_schedule(schedule, where)
     check_storage(storage, where)
     if token is not None and not storage.durable:
-        raise TypeError(f"{where}: token= is compared by a call that goes on: give storage=Disk(path, resume=True) too, or leave it out")
+        raise TypeError(f"{where}: token= is used only to resume a sweep: give storage=Disk(path, resume=True) too, or leave it out")
     if schedule.records and (check or storage.durable):
         other, why = ("check=True", "compared") if check else (repr(storage), "written to disk")
         raise ValueError(f"{where}: {schedule!r} does not go with {other}: recorded steps are not {why}")

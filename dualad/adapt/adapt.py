@@ -176,7 +176,7 @@ class Rebound:
         with lock_of(ACTIVE):
             things = (*self.spaces, *self.functions)
             if not all(id(thing) in ACTIVE.changed for thing in things):
-                raise RuntimeError("adapt: what ends here was not begun, or has ended: write `with dualad.adapt(...):`")
+                raise RuntimeError("adapt: __exit__ was called without a matching __enter__: write `with dualad.adapt(...):`")
             for thing in things:
                 ACTIVE.leave(thing)
 

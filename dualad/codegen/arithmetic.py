@@ -154,7 +154,7 @@ exact_remainder = both("exact_remainder", exact(operator.mod), "int64")
 
 def inside(k, n):
     if not -n <= k < n:
-        raise IndexError("jit: an index that is computed is out of bounds for the axis it indexes")
+        raise IndexError("jit: a computed index is out of bounds for its axis")
     return k + n if k < 0 else k
 
 

@@ -63,7 +63,7 @@ class Buffer(np.ndarray):
         if row is not None and row.writes:
             args, kwargs = placed(fn, args, kwargs)
             if not args:  # NumPy before 2.4 does not tell the names of its arguments
-                raise TypeError(f"{public_name(fn)}: give the array that is written into by its place, not by keyword")
+                raise TypeError(f"{public_name(fn)}: pass the array that is written into as a positional argument")
         if row is not None and len(args) > row.out_at:
             args, kwargs = with_out_named(fn, row.out_at, args, kwargs)
         kwargs = dict(kwargs)
@@ -158,8 +158,8 @@ def value_of(x: Buffer) -> Any:
     vector = x._root.vector
     if not np.isnan(x._root.memory).all():
         raise TypeError(
-            "an array was made traced by what was written into it, and then code that does not see that wrote plain numbers into its "
-            "memory: they would be lost. Make the array with np.zeros_like(x, shape=...) of a traced x"
+            "traced values were written into an array, and then code that bypasses NumPy's functions wrote plain numbers into its "
+            "memory, which would be lost. Make the array with np.zeros_like(x, shape=...) of a traced x"
         )
     view = view_of(x)
     return vector[positions(x)] if view is None else view(vector)

@@ -165,7 +165,7 @@ def refuse_search(frame):
     ours = spelled_otherwise(name) if name else None
     ways = f"write {ours}, or " if ours else ""
     raise TypeError(
-        f"{name or frame.f_code.co_qualname} compares traced values to decide where it looks next, so its result would be without their "
+        f"{name or frame.f_code.co_qualname} compares traced values to decide where it looks next, so its result would lose their "
         f"derivative (called {where or place(frame, frame.f_lineno)}): {ways}let it search on plain "
         f"values (dualad.primal), and differentiate the equation that its result solves (dualad.implicit): of a root the function itself, "
         f"of a minimum its derivative"
@@ -181,12 +181,12 @@ def check_result(row, ans, level):
     NumPy answers ``.imag`` of an object array itself, with zeros. Called where traced numbers of the level were put into one.
     """
     if type(ans) is np.ndarray and ans.dtype == object:
-        raise TypeError(f"{row.name}: an object array of traced numbers among its arguments is not seen: make it with np.stack([...])")
+        raise TypeError(f"{row.name}: NumPy does not pass on an object array of traced numbers: make it with np.stack([...])")
     kind = ans.dtype.type if isinstance(ans, Handle) else type(ans)
     if issubclass(kind, complex | np.complexfloating) and not np.ndim(ans) and isinstance(row.fn, np.ufunc):
         raise TypeError(
-            f"{row.name}: a traced number becomes complex, and traced numbers were put into an object array before ({level.objects}), "
-            f"whose .real and .imag NumPy answers itself, without them: make that array with np.stack([...]) or dualad.array([...])"
+            f"{row.name}: a traced number becomes complex while an object array holds traced numbers ({level.objects}): NumPy gives "
+            f".real and .imag of such an array without their derivatives. Make that array with np.stack([...]) or dualad.array([...])"
         )
 
 

@@ -131,7 +131,7 @@ def refuse_abstract(row, args):
     while isinstance(x, Handle):
         if x.level.abstract:
             raise x.level.refuse(
-                f"{row.name} looks at values (its shape, its dtype or its way depends on them), which a traced function cannot do: "
+                f"{row.name} looks at values (its shape, dtype or control flow depends on them), which a traced function cannot do: "
                 f"call it outside of jit"
             )
         x = x.primal

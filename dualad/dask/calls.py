@@ -52,9 +52,7 @@ def computed(fn, args, kwargs):
         count = 1 if row and row.alone else len(args)  # what stands behind the one array says how
         return da.core.elemwise(Quiet(fn, args[count:], kwargs), *args[:count], dtype=dtype)
     if row is None or not is_lazy(row):
-        raise TypeError(
-            f"{public_name(fn)} of a dask array is not computed lazily by dualad: compute the array first, or write it otherwise"
-        )
+        raise TypeError(f"{public_name(fn)} of a dask array has no lazy form in dualad: compute the array first, x.compute()")
     try:
         if row.blocks:
             return globals()[row.blocks](*args, **without_defaults(fn, kwargs))
@@ -204,7 +202,7 @@ def looked_up(table, places):
 
 def placed_in_order(a, v, side="left", sorter=None):
     if sorter is not None or isinstance(a, da.Array):
-        raise NotImplementedError("what is searched is a dask array, or has a sorter")
+        raise NotImplementedError("the sorted array is a dask array, or sorter= is given")
     return da.map_blocks(lambda v: np.searchsorted(a, v, side), v, dtype=np.intp)
 
 

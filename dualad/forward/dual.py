@@ -292,8 +292,8 @@ def seedable(x, where, what):
         refuse_kind(type(x))
         if not issubclass(type(x), np.ndarray) or defers(kind):
             raise TypeError(
-                f"{where}: {what} is of type {type(x).__name__}, whose meaning a derivative does not keep: pass its plain numbers, "
-                f"an array of NumPy (np.asarray(x), or the container's own way: x.to_numpy(), x.magnitude)"
+                f"{where}: {what} is of type {type(x).__name__}, whose units, labels or mask a derivative would lose: pass its plain "
+                f"numbers as a NumPy array (np.asarray(x), or the container's own way: x.to_numpy(), x.magnitude)"
             )
     if dtype is not None and dtype.kind not in "iufc":
         raise TypeError(f"{where}: {what} has dtype {dtype}, which has no derivative: pass floats")

@@ -22,14 +22,16 @@ def check_handlers(tracing, program, name):
     """Raise where the function handled an error while it was traced, or would where its program leaves out what raises."""
     if tracing.raised is not None:
         line, error = tracing.raised
-        raise Handled(f"jit: {where_in(line)}{name} handles a {type(error).__name__} at these arguments: compile it with others")
+        raise Handled(
+            f"jit: {where_in(line)}{name} catches a {type(error).__name__} for these arguments: trace it with arguments that raise none"
+        )
     if tracing.tried:
         evaluated = set(dead(program).operations)
         checked = {operation.args[1] for operation in evaluated if operation.fn is defined}
         for operation in tracing.tried:
             if operation not in evaluated and not (operation.fn is defined and operation.args[1] in checked):
                 raise TraceError(
-                    f"jit: {where_in(operation.line)}what may raise an error stands in a try block, and its result is not used: the "
+                    f"jit: {where_in(operation.line)}a call in a try block may raise an error, but its result is not used: the "
                     f"compiled function would not evaluate it. Use the result (return it), or call {name} outside of jit"
                 )
 

@@ -155,12 +155,10 @@ class Symbol(Traced):
     # --- what needs a value -----------------------------------------------------------------------------------------------
 
     def _needed(self, what, instead, indexed=False):
-        return self.level.refuse(f"{what} of a traced value, which is known only when the program runs: {instead}", indexed, looked=True)
+        return self.level.refuse(f"{what}, which is known only when the program runs: {instead}", indexed, looked=True)
 
     def _peek(self):
-        raise self._needed(
-            "the plain value (to print, format or assert it) is asked", "return it as a result, or look at it outside of jit"
-        )
+        raise self._needed("printing, formatting or asserting needs a plain value", "return it as a result, or look at it outside of jit")
 
     def __format__(self, spec):
         """Return the text of the example on a path that is one of several: the plain function is called there (see `Path.loud`)."""
@@ -176,21 +174,21 @@ class Symbol(Traced):
         if self.level.tests is not None:
             return self.level.answer(self)
         raise self._needed(
-            "a branch (if, while, and, or, not, min, max, in) asks for the truth",
+            "a branch (if, while, and, or, not, min, max, in) needs the truth of a traced value",
             "use np.where(condition, a, b), & | ~ and np.minimum, np.maximum; a loop that ends by a condition is chain(until=...)",
         )
 
     def __int__(self):
         if self.answers_integers:
             return self.level.whole(self)
-        raise self._needed("int() is asked", "use x.astype(int), or declare the argument static (jit(f, static_argnames=...))")
+        raise self._needed("int() needs a plain number", "use x.astype(int), or declare the argument static (jit(f, static_argnames=...))")
 
     def __hash__(self):
         frame = sys._getframe(1)
         if self.answers_integers and self.dtype.kind in "iu" and operation(frame.f_code, frame.f_lasti) in ("BINARY_SUBSCR", "CONTAINS_OP"):
             return hash(self.level.whole(self))  # nothing keeps it as a key
         raise self._needed(
-            "a hash (as the key of a dict, an element of a set, an argument of a cached function) is asked",
+            "a hash (as the key of a dict, an element of a set, an argument of a cached function) needs a plain value",
             "choose with np.where, index an array with it, or declare the argument static (jit(f, static_argnames=...))",
         )
 
@@ -203,7 +201,7 @@ class Symbol(Traced):
         if self.answers_integers and self.dtype.kind != "f" and self.level.tables:
             return self.level.whole(self)
         raise self._needed(
-            "an integer (an index into a list or a plain array, a length, the range of a loop) is asked",
+            "an index into a list or a plain array, a length or the range of a loop needs a plain integer",
             "make a list an array (np.array), and pass what is indexed as an argument; for a length or a range declare the argument static "
             "(jit(f, static_argnames=...)); a long loop is checkpoint.chain",
             indexed=True,
@@ -215,13 +213,13 @@ class Symbol(Traced):
 
     def __float__(self):
         raise self._needed(
-            "float() (or a function of math, or an assignment into a plain array) is asked",
+            "float() (or a function of math, or an assignment into a plain array) needs a plain number",
             "use NumPy functions (np.sin, not math.sin), write into np.zeros_like(x) of a traced x, or use np.stack([...])",
             indexed=True,
         )
 
     def __complex__(self):
-        raise self._needed("complex() is asked", "write a + 1j * b")
+        raise self._needed("complex() needs a plain number", "write a + 1j * b")
 
     def _rounded(self, ndigits):
         rounded = np.round(self, ndigits or 0)
@@ -239,18 +237,18 @@ class Symbol(Traced):
     def _cut(self, rounded):
         if self.answers_integers:
             return int(rounded(self))
-        raise self._needed(f"math.{rounded.__name__} is asked", f"use np.{rounded.__name__}")
+        raise self._needed(f"math.{rounded.__name__} needs a plain number", f"use np.{rounded.__name__}")
 
     def __array__(self, dtype=None, copy=None):
         if dtype is not None and np.dtype(dtype) != object:
             raise self._needed(
-                f"a plain array of {np.dtype(dtype)} is asked (np.asarray, or an assignment into a plain array)",
+                f"a plain array of {np.dtype(dtype)} (np.asarray, or an assignment into a plain array) needs plain values",
                 "make the array with np.zeros_like(x, shape=...) or np.array(a, like=x) of a traced array x, or use np.stack([...])",
                 indexed=self.dtype.kind in "biu",  # np.take of a plain array
             )
         if self.dtype.kind in "biu":
             raise self._needed(
-                "a plain array is indexed by (or made of) an integer or a mask",
+                "a plain array is indexed by (or made of) a traced integer or mask",
                 "pass the array that is indexed as an argument; choose with np.where(mask, a, b)",
                 indexed=True,
             )

@@ -138,8 +138,8 @@ def traced_twice(jitted, call, examples, known, below):
             out.heard = True
         if clocks.effect and not first.tests and (frame := users(sys._getframe(1))) is not None:
             warn(
-                f"jit: {jitted.__name__}: {clocks.effect} while it is traced, and not in later calls, which run what was compiled: do that "
-                f"outside of it, with what it returns",
+                f"jit: {jitted.__name__}: {clocks.effect} while it is traced, and not in later calls, which run compiled code: do that "
+                f"outside of the function, with what it returns",
                 frame,
             )
         effect = jitted.effect or effect
@@ -312,7 +312,7 @@ class Below:
         call = SimpleNamespace(arguments=lambda values: (values, {}))
         path, structure = traced(of_values, call, examples, integers, self)
         if path.loud or any(contents.changed() for contents in before):
-            raise TraceError("jit: a function that a verb differentiates does more than return a result")
+            raise TraceError("jit: a function that a verb differentiates has side effects")
         return path, structure
 
 

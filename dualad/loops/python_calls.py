@@ -73,7 +73,7 @@ def called(operation: Operation) -> Callable[..., None]:
             for take, place, x in zip(results, at[len(taken) :], made, strict=True):
                 result = take(place)
                 if np.shape(x) != result.shape:
-                    raise ValueError(f"{public_name(operation.fn)} gives an array of shape {np.shape(x)}, where it gave {result.shape}")
+                    raise ValueError(f"{public_name(operation.fn)} returned shape {np.shape(x)}, but {result.shape} when it was traced")
                 result[...] = x
             clear(INVALID)
         except BaseException as error:

@@ -28,7 +28,7 @@ def bound(row, args, kwargs):
         value = call.arguments[name]
         if value is not parameters.parameters[name].default:
             raise TypeError(
-                f"{row.name}: a rule of it does not take its argument {name!r}, which is {value!r} here: "
+                f"{row.name}: its rule does not accept the argument {name!r}, which is {value!r} here: "
                 f"give the rule the parameters of the function"
             )
     return call.args, call.kwargs

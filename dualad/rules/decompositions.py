@@ -76,8 +76,8 @@ def warn_close(name, close):
     """Warn where vectors of coinciding values are differentiated."""
     if np.any(close):
         warnings.warn(
-            f"{name}: some of its values coincide (within rounding); their vectors have no derivatives there, which "
-            f"are NaN. The values themselves have derivatives: eigvalsh, eigvals, svdvals",
+            f"{name}: some of its values coincide (within rounding), so the derivatives of their vectors are undefined "
+            f"(NaN). The values themselves have derivatives: eigvalsh, eigvals, svdvals",
             RuntimeWarning,
             stacklevel=2,
         )

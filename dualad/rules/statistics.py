@@ -270,7 +270,7 @@ def bincount(x, /, weights=None, minlength=0):
             "(dualad.primal(x).astype(int)); its weights may be traced"
         )
     elif not minlength:
-        raise TypeError("numpy.bincount: x is traced, so that how many bins there are is known to minlength= alone: give it")
+        raise TypeError("numpy.bincount: x is traced, so the number of bins cannot be read from it: give minlength=")
     else:
         x, size = bins_of(x, minlength), minlength
     if weights is None:
@@ -285,9 +285,9 @@ def bins_of(x, size):
         raise ValueError(f"numpy.bincount: x has {x.ndim} axes: give one")
     low, high = np.min(x, initial=0), np.max(x, initial=0)
     if low < 0:
-        raise ValueError(f"numpy.bincount: x has {low} among its elements, which must not be negative")
+        raise ValueError(f"numpy.bincount: x contains {low}: its elements must not be negative")
     if high >= size:
-        raise IndexError(f"numpy.bincount: x has {high} among its elements, and where it is traced minlength={size} is the number of bins")
+        raise IndexError(f"numpy.bincount: x contains {high}, but a traced x has only minlength={size} bins: give a larger one")
     return x
 
 

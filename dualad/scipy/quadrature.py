@@ -202,7 +202,7 @@ def fixed(f: Callable, plainly: Callable, ends: tuple, result: tuple, points: An
         if abs(np.sum(w * values) - value) <= max(asked, 10.0 * error):
             return weighted(f, x, w, values)
     raise ValueError(
-        "scipy.integrate.quad: no sum over fixed places gives SciPy's value, so that its derivative would be wrong: name the places where "
+        "scipy.integrate.quad: no rule with fixed nodes reproduces SciPy's value, so the derivative would be wrong: give the points where "
         "the integrand is singular (points=), or substitute"
     )
 

@@ -345,7 +345,7 @@ def rows_kept(matrix, mask):
 
 def symmetric(matrix, order):
     if matrix.shape[0] != matrix.shape[1] or (matrix != matrix.T).nnz:
-        raise ValueError(f"coloring: a symmetric colouring is asked of a pattern of shape {matrix.shape} that is not symmetric")
+        raise ValueError(f"coloring: mode='symmetric' requires a symmetric pattern; this one of shape {matrix.shape} is not symmetric")
     off = matrix.tocoo()
     apart = off.row != off.col
     edges = scipy_sparse().csr_array((off.data[apart], (off.row[apart], off.col[apart])), shape=matrix.shape)

@@ -253,7 +253,7 @@ def check_columns(colors, leaves, holomorphic, where):
     columns = leaves[0].size if len(leaves) == 1 and type(leaves[0]) is np.ndarray else sum(sizes(leaves))
     if columns != colors.shape[1]:
         raise ValueError(
-            f"{where}: the arguments are {columns} numbers, the pattern has {colors.shape[1]} columns: it is that of another function"
+            f"{where}: the arguments have {columns} elements, the pattern {colors.shape[1]} columns: it belongs to another function"
         )
     check_holomorphic(leaves, holomorphic, where)
 
@@ -261,4 +261,4 @@ def check_columns(colors, leaves, holomorphic, where):
 def check_rows(colors, rows, where):
     """Raise where the results are not those of the pattern."""
     if rows != colors.shape[0]:
-        raise ValueError(f"{where}: f returns {rows} numbers, the pattern has {colors.shape[0]} rows: it is that of another function")
+        raise ValueError(f"{where}: f returns {rows} numbers, the pattern has {colors.shape[0]} rows: it belongs to another function")

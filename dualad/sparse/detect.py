@@ -33,7 +33,7 @@ def dependencies(program: Program, active, columns, numbered) -> list:
         try:
             rows.append((reader.of(out) if isinstance(out, Value) else Sets((size,))).matrix(columns))
         except TooDense as error:
-            raise TooDense(f"sparsity: of output {k}, {out.type}, {error}: the derivative is dense") from None
+            raise TooDense(f"sparsity: output {k}, {out.type}: {error}: the derivative is dense") from None
     return rows
 
 

@@ -20,7 +20,7 @@ def make_operator(leaves, outs, holomorphic, matvec, rmatvec):
     try:
         from scipy.sparse.linalg import LinearOperator
     except ImportError:
-        raise ImportError("a linear operator is one of SciPy, which is not installed: pip install 'dualad[scipy]'") from None
+        raise ImportError("linear_operator needs SciPy, which is not installed: pip install 'dualad[scipy]'") from None
     dtypes = list(map(dtype_of, (*leaves, *outs)))
     if any(dtype.kind == "c" for dtype in dtypes):
         if not holomorphic or any(dtype.kind != "c" for dtype in dtypes):
@@ -38,7 +38,7 @@ def forward_operator(f, argnums, args, kwargs, holomorphic=False, nan_safe=False
     where = "jacobian.linear_operator"
     given = Flattened(f, args, kwargs, argnums, where)
     outs, _ = flatten_output(f(*args, **kwargs), where)
-    instead = "Or use checkpoint.jacobian(f).linear_operator, which records f as it runs"
+    instead = "Use checkpoint.jacobian(f).linear_operator, which records f as it runs"
     pulls: list[Any] = []
 
     def matvec(v):

@@ -162,7 +162,7 @@ def recorded_program(f, arguments) -> tuple[Program, list[int]]:
             leaf = array(leaf) if type(leaf) is np.ndarray and holds_traced(leaf) else leaf
             outputs.append(recorder.entered(leaf)[0])
             if isinstance(leaf, Handle) and type(leaf) is not Tracked:
-                raise TypeError(f"{arguments.where}: f returns a {type(leaf).__name__} of a derivative call that is over")
+                raise TypeError(f"{arguments.where}: f returns a {type(leaf).__name__} of a derivative call that has returned")
         recorder.program.outputs = outputs
     return recorder.program, sizes_of(outputs, arguments.where)
 
@@ -182,7 +182,7 @@ def gradient_program(program, arguments) -> Program:
     out = program.outputs[0]
     if len(program.outputs) != 1 or (isinstance(out, Value) and (out.shape or out.dtype.kind != "f")):
         shown = out.type if len(program.outputs) == 1 and isinstance(out, Value) else f"{len(program.outputs)} results"
-        raise TypeError(f"{arguments.where}: a Hessian is that of a function with one real number as result; f returns {shown}")
+        raise TypeError(f"{arguments.where}: a Hessian requires a function that returns one real number; f returns {shown}")
     wanted = [i < arguments.active for i in range(len(arguments.leaves))]
     one = np.ones((), out.dtype)[()] if isinstance(out, Value) else None
     made = pullback(program, arguments.leaves, wanted, [one])

@@ -38,7 +38,7 @@ class Transposed:
         except TraceError as error:
             raise TypeError(f"{self.where}: {str(error).removeprefix('jit: ')}. {self.instead}") from error
         if entry.tests:
-            raise TypeError(f"{self.where}: {where_in(entry.tests[0].line)}a branch on a value. {self.instead}")
+            raise TypeError(f"{self.where}: {where_in(entry.tests[0].line)}f branches on a value. {self.instead}")
         named: Any = {key: optree.tree_map(lambda leaf: key in positions, part) for key, part in call.moving.items()}
         marks = optree.tree_leaves(named)
         wanted = tuple(mark for mark, slot in zip(marks, call.slots, strict=True) if slot is Value)
@@ -51,7 +51,7 @@ class Transposed:
         outs = optree.tree_leaves(result)
         if len(outs) != 1 or shape_of(outs[0]) or (isinstance(outs[0], Value) and outs[0].dtype.kind != "f"):
             raise TypeError(
-                f"{self.where}: f returns {', '.join(map(shown, outs))}: a Hessian is that of a function with one real number as result"
+                f"{self.where}: f returns {', '.join(map(shown, outs))}: a Hessian requires a function that returns one real number"
             )
         one = np.ones((), outs[0].dtype)[()] if isinstance(outs[0], Value) else None
         cotangents = [one, *[None] * (len(entry.compiled.program.outputs) - 1)]

@@ -107,4 +107,4 @@ def sparse_hessian(f, slope, argnums, chunk, sparsity, verify, nan_safe, has_aux
 
 
 SYMMETRIC = ("symmetric", "forward"), 'give one of a symmetric pattern: dualad.coloring(pattern, "symmetric")'
-INSTEAD = "Or use checkpoint.hessian, which records f as it runs, with sparsity=dualad.sparsity(f, x, order=2, local=True)"
+INSTEAD = "Use checkpoint.hessian, which records f as it runs, with sparsity=dualad.sparsity(f, x, order=2, local=True)"

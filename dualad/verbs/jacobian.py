@@ -319,4 +319,4 @@ def compressed_of(f, argnums, chunk, sparsity, holomorphic, nan_safe, has_aux, w
 def refuse_verify(sparsity, verify, where):
     """Raise where there is nothing to verify."""
     if verify and sparsity is None:
-        raise ValueError(f"{where}: verify=True compares a sparse Jacobian with f: give sparsity= too")
+        raise ValueError(f"{where}: verify=True compares a sparse Jacobian with f: it requires sparsity=")

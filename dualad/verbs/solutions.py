@@ -40,7 +40,7 @@ def solver(x, slope, value, name, elementwise=False, free=None, transposed=False
             raise singular(name)
         return lambda error: error / slope
     if np.size(value) != size:
-        raise ValueError(f"{name}: the residual has shape {np.shape(value)}, the solution {shape}: they must be of one size")
+        raise ValueError(f"{name}: the residual has shape {np.shape(value)}, the solution {shape}: they must have the same size")
     if hasattr(slope, "tocsc"):
         return by_factors(slope, name)
     slope = np.reshape(slope, (size, size))

@@ -152,7 +152,7 @@ def test_misuse(fit, tmp_path):
     with pytest.raises(ValueError, match=r"must run inside a function wrapped by the fit: give the optimizer fit\(value_and_grad\(f\)\)"):
         value_and_grad(lambda p: misfit(p, fit))(np.ones(2))
     for call, error, reason in (
-        (lambda: fit(3.0), TypeError, "give the function that the optimizer is to call"),
+        (lambda: fit(3.0), TypeError, r"fit\(f\) takes the function"),
         (lambda: Fit(3), TypeError, "path must be the name of a folder, got 3"),
         (lambda: Fit(tmp_path, every=-1.0), ValueError, "every must be a number of seconds"),
         (lambda: Fit(tmp_path, keep=-1), ValueError, "keep must be at least 0"),

@@ -76,7 +76,7 @@ def test_what_is_no_file_is_named_and_not_waited_for(tmp_path, name, kind):
     if kind == "pipe" and not hasattr(os, "mkfifo"):
         pytest.skip("no pipes on this system")
     {"folder": os.mkdir, "pipe": getattr(os, "mkfifo", None), "link": lambda path: os.symlink(tmp_path / "target", path)}[kind](path)
-    with pytest.raises(FileExistsError, match=f"Fit: no ordinary file, where a fit has one.*{re.escape(name)}"):
+    with pytest.raises(FileExistsError, match=f"Fit: not a regular file, where a fit has one.*{re.escape(name)}"):
         Fit(path.parent)(doubled)
 
 

@@ -330,7 +330,7 @@ def test_killed(tmp_path, folder, length):
 
 @pytest.mark.parametrize("storage", [Memory(), Disk(), Disk("folder")], ids=repr)
 def test_a_token_goes_with_a_sweep_that_goes_on(storage, folder):
-    calls, told = Calls(), r"sweep: token= is compared by a call that goes on: give storage=Disk\(path, resume=True\) too"
+    calls, told = Calls(), r"sweep: token= is used only to resume a sweep: give storage=Disk\(path, resume=True\) too"
     for sweep in (partial(Sweep, calls.step, X0), partial(reverse, calls.step, calls.pull, X0, SEED)):
         with pytest.raises(TypeError, match=told):
             sweep(steps=N, storage=storage, token=1.5)

@@ -40,13 +40,13 @@ ERRORS = {
     "negative steps": (bad(steps=-1), ValueError, "steps must be at least 0, got -1"),
     "half a step": (bad(steps=2.5), TypeError, f"{LENGTH}n integer, got 2.5"),
     "a flag of steps": (bad(steps=True), TypeError, f"{LENGTH}n integer"),
-    "no steps": (bad(steps=None), TypeError, "give the number of steps by its name, steps=N"),
-    "max_steps of steps": (bad(steps=2, max_steps=3), TypeError, "max_steps goes with until"),
+    "no steps": (bad(steps=None), TypeError, "give the number of steps by keyword, steps=N"),
+    "max_steps of steps": (bad(steps=2, max_steps=3), TypeError, "max_steps= requires until="),
     "too few steps": (lambda x: chain(halve, x + 9, until=lambda k, x: x < 0, max_steps=2), RuntimeError, "not true after max_steps=2"),
     "two lengths": (bad(inputs=ROW, steps=4), ValueError, "lengths differ: steps 4, inputs 3"),
     "two rows": (bad(inputs={"a": ROW, "b": ROW[1:]}), ValueError, r"inputs\['a'\] 3, inputs\['b'\] 2"),
     "inputs without axis": (bad(inputs=1.0, steps=1), TypeError, "leading axis"),
-    "inputs and until": (bad(inputs=ROW, until=BELOW), TypeError, "until goes with a length"),
+    "inputs and until": (bad(inputs=ROW, until=BELOW), TypeError, "until= is for an unknown number"),
     "outs of no step": (bad(steps=0, outputs=True), ValueError, "at least one step"),
     "outs of a chain that ends at once": (
         lambda x: chain(jit(lambda k, x: (0.5 * x, x)), x, until=lambda k, x: k == 0, outputs=True)[0], ValueError, "made no step"

@@ -190,7 +190,7 @@ class Slotted:
 def test_objects_that_hold_what_needs_a_derivative_are_refused(kind):
     step = lambda k, s, F: kind(s.u * F)
     for state in (0.5, np.ones(2)):
-        with pytest.raises(TypeError, match=r"must be returned unchanged|is of type (State|Slotted), which is not known as a container"):
+        with pytest.raises(TypeError, match=r"must be returned unchanged|is of type (State|Slotted), which is not registered as a pytree"):
             grad(lambda F: np.sum(chain(step, kind(state), F, steps=3).u))(0.5)
     with pytest.raises(TypeError, match=r"params\[0\] is of type (State|Slotted), .*derivatives of what it holds \(u\)"):
         grad(lambda F: chain(lambda k, x, p: x * p.u, 1.0, kind(F), steps=3))(0.5)
@@ -240,7 +240,7 @@ def test_what_a_later_step_alone_leaves_outside_is_told(schedule):
         step = lambda k, x: (left.append(kept(x)) if k == 5 else None) or 0.5 * x * x
         return chain(step, x, steps=9, schedule=schedule) + 0.0 * left[0]
 
-    with pytest.warns(RuntimeWarning, match=r"step 5, but not step 0, keeps a value.*outputs=True.*dualad\.primal"):
+    with pytest.warns(RuntimeWarning, match=r"step 5, but not step 0, stores a traced value.*outputs=True.*dualad\.primal"):
         grad(loss)(1.1, lambda x: x)
     cycle = lambda x: (held := [x], held.append(held)) and 1.0  # the collector frees it
     assert all(grad(loss)(1.1, plain) != 0.0 for plain in (dualad.primal, cycle))

@@ -150,7 +150,7 @@ def test_until_with_stats_and_a_check():
 
 @pytest.mark.parametrize("mode", [lambda f: f(X), lambda f: gradient(f)(X), lambda f: grad(f)(X)], ids=["plain", "forward", "reverse"])
 def test_a_token_goes_with_a_call_that_goes_on(mode, tmp_path):
-    with pytest.raises(TypeError, match=r"chain: token= is compared by a call that goes on: give storage=Disk\(path, resume=True\) too"):
+    with pytest.raises(TypeError, match=r"chain: token= is used only to resume a sweep: give storage=Disk\(path, resume=True\) too"):
         mode(lambda x: norm(x, token="table of 2024"))
     mode(lambda x: norm(x, token="table of 2024", storage=Disk(tmp_path / "run", resume=True)))
 
@@ -197,7 +197,7 @@ def test_a_value_that_is_kept_is_told_beside_circles_of_references():
 
         return chain(step, x, steps=9) + 0.0 * left[0]
 
-    with pytest.warns(RuntimeWarning, match="step 5, but not step 0, keeps a value"):
+    with pytest.warns(RuntimeWarning, match="step 5, but not step 0, stores a traced value"):
         grad(loss)(1.1)
 
 

@@ -98,7 +98,7 @@ def test_a_flag_that_a_step_changes_is_no_setting():
     for verb in (grad, lambda f: f):
         np.testing.assert_array_equal(verb(f(jit(step)))(X), verb(f(step))(X))
     grad(f(jit(step)))(X)
-    assert "one by one, because the step changes what is no number" in stats.reason
+    assert "one by one, because the step changes a leaf of its state that is no number" in stats.reason
 
 
 def test_other_settings_and_a_change_of_what_the_step_reads_compile_again():

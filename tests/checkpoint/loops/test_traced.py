@@ -68,7 +68,7 @@ def test_memory_and_stats_are_heard_inside_of_compiled_code_and_a_durable_storag
         assert turns_of(traced) == turns
     assert (stats.steps, stats.reason) == (100, "one operation of a program that jit compiles")
     durable = jit(grad(lambda x: np.sum(chain(lambda k, x: x * 0.5, x, steps=3, storage=Disk(tmp_path, resume=True)))))
-    with pytest.raises(TypeError, match=r"chain: Disk\(.*resume=True.* inside of a function that jit compiles"):
+    with pytest.raises(TypeError, match=r"chain: Disk\(.*resume=True.* inside a function that jit compiles"):
         durable(x)
 
 

@@ -65,5 +65,5 @@ def test_wrong_calls():
     pattern[4, 5] = pattern[5, 4] = False
     with pytest.raises(ValueError, match=r"hessian: the pattern misses entry \((4, 5|5, 4)\)"):
         hessian(energy, sparsity=pattern, verify=True)(X)
-    with pytest.raises(ValueError, match="the arguments are 8 numbers, the pattern has 7 columns"):
+    with pytest.raises(ValueError, match="the arguments have 8 elements, the pattern 7 columns"):
         hessian(energy, sparsity=pattern[:-1, :-1])(X)

@@ -93,7 +93,7 @@ def test_wrong_calls():
     with pytest.raises(ValueError, match="verify=True compares"):
         jacobian(arrow, verify=True)
     for mode in ("reverse", "both"):
-        with pytest.raises(ValueError, match="the arguments are 9 numbers, the pattern has 8 columns"):
+        with pytest.raises(ValueError, match="the arguments have 9 elements, the pattern 8 columns"):
             jacobian(arrow, sparsity=coloring(pattern[:, :-1], mode))(X)
         with pytest.raises(ValueError, match="f returns 9 numbers, the pattern has 8 rows"):
             jacobian(arrow, sparsity=coloring(pattern[:-1], mode))(X)

@@ -69,7 +69,7 @@ def test_bad_costs(costs, error, reason):
 
 
 def test_as_many_costs_as_steps():
-    with pytest.raises(ValueError, match="Revolve: costs are those of 3 steps, but the chain has 4"):
+    with pytest.raises(ValueError, match="Revolve: costs has 3 entries, but the chain has 4"):
         Revolve(3, [1, 1, 1]).forward(4)
-    with pytest.raises(ValueError, match="Revolve: costs are those of 3 steps"):
+    with pytest.raises(ValueError, match="Revolve: costs has 3 entries"):
         Revolve(3, [1, 1, 1]).reverse(4, [0])

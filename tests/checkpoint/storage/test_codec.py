@@ -96,7 +96,7 @@ def test_any_cut_is_found(path):
         with pytest.raises(DamagedState, match=r"0\.state"):
             read_leaves(path, 0)
     path.write_bytes(data + b"x")
-    with pytest.raises(DamagedState, match="behind its end"):
+    with pytest.raises(DamagedState, match="bytes after its end"):
         read_leaves(path, 0)
 
 

@@ -123,7 +123,7 @@ def test_what_is_no_file_is_named_and_not_waited_for(tmp_path, kind):
     (os.mkdir if kind == "folder" else os.mkfifo)(tmp_path / "there")
     verbs = [open_file, open_to_append, lambda path: open_file(path, "r+"), lambda path: Lock(path).acquire()]
     for verb in (*verbs, lambda path: read_leaves(path, 0)):
-        with pytest.raises(OSError, match=r"no ordinary file.*there|there.*no ordinary file"):
+        with pytest.raises(OSError, match=r"not a regular file.*there|there.*not a regular file"):
             verb(tmp_path / "there")
 
 

@@ -163,7 +163,7 @@ MISUSE = [
     (Disk, {"every": None}, TypeError, "every must be a number of seconds, got None"),
     (Disk, {"every": "1"}, TypeError, "every must be a number of seconds, got '1'"),
     (Tiers, {"disk": "folder"}, TypeError, "disk must be a Storage"),
-    (Tiers, {"disk": Disk("a", resume=True)}, ValueError, "what is in memory does not outlive the process"),
+    (Tiers, {"disk": Disk("a", resume=True)}, ValueError, "states in memory do not outlive the process"),
 ]
 
 

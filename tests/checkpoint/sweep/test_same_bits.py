@@ -59,7 +59,7 @@ def checked(step):
 def test_every_schedule_storage_and_length(storage, kind, tmp_path):
     x0, seed, plain = np.asfortranarray(GRID), np.cos(GRID), {}
     for schedule, steps, known in TABLE if storage == "memory" else TABLE[:: 1 + 2 * (kind != "plain")]:
-        if storage == "resumed" and isinstance(schedule, Mixed | Tiered):  # refused: what is in memory does not outlive the process
+        if storage == "resumed" and isinstance(schedule, Mixed | Tiered):  # refused: states in memory do not outlive the process
             continue
         step = checked(STEPS[kind]())
         record = recorder(step)

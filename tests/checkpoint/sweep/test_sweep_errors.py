@@ -136,7 +136,7 @@ LENGTH, COUNT = "give either steps=N or", "steps must be .*; give the number of 
     [
         ({}, LENGTH, TypeError),
         ({"steps": 3, "until": lambda k, x: True}, LENGTH, TypeError),
-        ({"steps": 3, "max_steps": 5}, "max_steps goes with until", TypeError),
+        ({"steps": 3, "max_steps": 5}, "max_steps= requires until=", TypeError),
         ({"steps": 3, "schedule": "ctz"}, r"schedule must be a Schedule such as CTZ\(\)", TypeError),
         ({"steps": 3, "schedule": CTZ}, "schedule must be a Schedule", TypeError),
         ({"steps": 3, "storage": {}}, r"storage must be a Storage such as Memory\(\)", TypeError),

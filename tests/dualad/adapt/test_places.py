@@ -211,9 +211,9 @@ def test_what_was_not_begun_does_not_end(code):
     ended = dualad.adapt(code)
     with ended:
         pass
-    with dualad.adapt(code.Model, code.decorated), pytest.raises(RuntimeError, match="was not begun, or has ended"):
+    with dualad.adapt(code.Model, code.decorated), pytest.raises(RuntimeError, match="without a matching __enter__"):
         dualad.adapt(code, functools).__exit__()
-    with pytest.raises(RuntimeError, match="was not begun, or has ended"):
+    with pytest.raises(RuntimeError, match="without a matching __enter__"):
         ended.__exit__()
 
 

@@ -45,7 +45,7 @@ def test_assertions_of_numpy_compare_the_values(check, verb):
 
 
 def test_assertions_of_traced_code_name_the_line():
-    with pytest.raises(TraceError, match=r"test_plain_asked.py, line \d+: the plain value .*assert.* is asked"):
+    with pytest.raises(TraceError, match=r"test_plain_asked.py, line \d+: .*asserting needs a plain value"):
         jit(lambda x: np.testing.assert_allclose(x, X) or np.sum(x))(X)
 
 
@@ -130,7 +130,7 @@ TEXTS = {
 @pytest.mark.parametrize("name", TEXTS)
 def test_no_number_is_read_from_a_text(name, verb):
     f, message = TEXTS[name]
-    with pytest.raises(TypeError, match=message if verb is not jit else f"{message}|the plain value .* is asked"):
+    with pytest.raises(TypeError, match=message if verb is not jit else f"{message}|needs a plain value"):
         verb(f)(2.0)
 
 

@@ -92,7 +92,7 @@ def test_chains(backend):
 def test_where_there_are_no_paths_they_are_refused(backend):
     with Trace() as trace:
         n = trace.input(3)
-        for ask, message in ((int, r"int\(\) is asked .* static"), (range, "an integer .* make a list an array .* static")):
+        for ask, message in ((int, r"int\(\) needs .* static"), (range, "plain integer.* make a list an array .* static")):
             with pytest.raises(TypeError, match=message):
                 ask(n)
         with pytest.raises(TypeError, match=r"a slice has a traced bound.* static"):

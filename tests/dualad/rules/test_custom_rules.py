@@ -257,7 +257,7 @@ def test_a_rule_of_fewer_parameters_takes_their_defaults_only():
     for f, expected in ((squared, 3.0), (doubled, 2.0)):
         for d in (derivative, grad):
             assert d(f)(1.5) == expected
-            with pytest.raises(TypeError, match=f"{f.__name__}: a rule of it does not take its argument 'tolerance', which is 0.1 here"):
+            with pytest.raises(TypeError, match=f"{f.__name__}: its rule does not accept the argument 'tolerance', which is 0.1 here"):
                 d(lambda x: f(x, 0.1))(1.5)
             with pytest.raises(TypeError, match="argument 'name'"):
                 d(lambda x: f(x, name="other"))(1.5)

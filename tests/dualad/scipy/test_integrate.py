@@ -56,7 +56,7 @@ def test_of_traced_values_what_has_no_derivative_is_named():
     end = lambda rate, method: integrate.solve_ivp(lambda t, y: -rate * y, (0.0, 1.0), [1.0], method, t_eval=[1.0], **TIGHT).y[0, 0]
     with pytest.raises(ValueError, match=r"'LSODA' has no derivatives.*'Radau' is for stiff problems"):
         grad(end)(0.7, "LSODA")
-    with pytest.raises(TypeError, match="odeint: full_output= is a report of LSODA"):
+    with pytest.raises(TypeError, match="odeint: full_output= reports on LSODA"):
         grad(lambda rate: integrate.odeint(lambda y, t: -rate * y, [1.0], [0.0, 1.0], full_output=True)[0][-1, 0])(0.7)
     with pytest.raises(TypeError, match=r"write dualad\.scipy\.integrate\.solve_ivp"):
         grad(lambda rate: si.solve_ivp(lambda t, y: -rate * y, (0.0, 1.0), [1.0]).y[0, 0])(0.7)

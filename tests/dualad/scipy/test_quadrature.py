@@ -170,6 +170,9 @@ def test_what_has_no_derivative_is_refused_by_name():
     cases = [
         (lambda p: integrate.quad(lambda x: p * x, 0.0, 1.0, weight="cos", wvar=2.0)[0], "quad has no derivative with weight="),
         (dualad.jit(lambda p: integrate.quad(lambda x: p * x, 0.0, 1.0, full_output=1)[0]), "full_output= it cannot be compiled"),
-        (lambda p: integrate.quad(lambda x: p * abs(x - 1.0 / 3.0) ** -0.6, 0.0, 1.0)[0], "no sum over fixed places gives SciPy's value"),
+        (
+            lambda p: integrate.quad(lambda x: p * abs(x - 1.0 / 3.0) ** -0.6, 0.0, 1.0)[0],
+            "no rule with fixed nodes reproduces SciPy's value",
+        ),
     ]
     check_refused(2.0, cases)

@@ -195,7 +195,7 @@ def test_a_missing_entry_is_named(made):
 def test_patterns_of_other_functions_are_refused(made):
     f, pattern = made(burgers), sparsity(burgers, U)
     for wrong, message in (
-        (pattern[:, :-1], "the arguments are 12 numbers, the pattern has 11 columns"),
+        (pattern[:, :-1], "the arguments have 12 elements, the pattern 11 columns"),
         (pattern[:-1], "f returns 12 numbers, the pattern has 11 rows"),
     ):
         for given in (wrong, coloring(wrong)):
@@ -234,7 +234,7 @@ def test_other_wrong_calls():
         jacobian(np.exp, sparsity="auto")(U + 1j)
     with pytest.raises(TypeError, match="hessian: f returns"):
         hessian(burgers, sparsity=np.eye(12))(U)
-    with pytest.raises(TypeError, match=r"a branch.*checkpoint.hessian"):
+    with pytest.raises(TypeError, match=r"f branches.*checkpoint.hessian"):
         hessian(lambda x: np.sum(x) if x[0] > 0 else x[1], sparsity=np.eye(12))(U)
     pattern = np.eye(12)
     with pytest.raises(TypeError, match="holds plain numbers only"):
@@ -264,7 +264,7 @@ def test_linear_operators(made):
 def test_the_transpose_of_what_cannot_be_traced_names_the_way_out():
     operator = jacobian(lambda x: x if x[0] > 0 else 2.0 * x).linear_operator(U)
     np.testing.assert_allclose(operator @ U, 2.0 * U)
-    with pytest.raises(TypeError, match=r"a branch.*checkpoint.jacobian\(f\).linear_operator"):
+    with pytest.raises(TypeError, match=r"f branches.*checkpoint.jacobian\(f\).linear_operator"):
         operator.rmatvec(U)
 
 
