@@ -108,13 +108,13 @@ OPTIONS = {  # which only a reverse sweep uses
         lambda x: chain(halve, x, steps=3, schedule=Mixed(2), storage=Disk("never", resume=True)), ValueError, r"not written to disk"
     ),
     "tiers and a folder": (
-        lambda x: chain(halve, x, steps=3, schedule=Tiered(1, 1), storage=Disk("never", resume=True)), ValueError, r"not with Tiered"
+        lambda x: chain(halve, x, steps=3, schedule=Tiered(1, 1), storage=Disk("never", resume=True)), ValueError, r"other than Tiered"
     ),
     "a fixed length and until": (
         lambda x: chain(halve, x, until=lambda k, x: k == 3, schedule=Revolve(2)), ValueError, "Revolve: steps is None"
     ),
     "a budget": (bad(steps=3, memory="2 Gx"), ValueError, "memory: cannot read '2 Gx'"),
-    "a token": (bad(steps=3, token=1), TypeError, "token= is compared by a call that goes on"),
+    "a token": (bad(steps=3, token=1), TypeError, "token= is used only to resume"),
     "stats": (bad(steps=3, stats={}), TypeError, "stats must be an instance"),
     "a bar": (bad(steps=3, progress=2), TypeError, "progress must be True or False"),
     "no steps in a block": (bad(steps=3, block=0), ValueError, "block must be at least 1"),
