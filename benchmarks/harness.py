@@ -486,7 +486,7 @@ class Repeat:
             f"f({', '.join(names)})", "gc.enable()", globals={"f": case.f, "gc": gc, **dict(zip(names, case.args, strict=True))}
         )
         self.number = 1
-        while not quick and self.timer.timeit(self.number) < LONG_ENOUGH:
+        while not quick and min(self.timer.repeat(2, self.number)) < LONG_ENOUGH:  # a second call may compare, or compile
             self.number *= 2
 
     def once(self):
