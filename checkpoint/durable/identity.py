@@ -36,7 +36,7 @@ from dualad.support.callers import owner
 from dualad.support.costs import ONE_BY_ONE
 
 from ..storage.digests import code_pieces, hash_pieces, summed_parts
-from ..storage.states import raw
+from ..storage.states import raw_bytes
 
 ATOMS = frozenset({float, int, bool, complex, str, bytes, type(None)})
 CONTAINERS = (tuple, list, dict, set, frozenset)
@@ -340,7 +340,7 @@ def atom_pieces(value: Any) -> Iterator[bytes]:
 def array_pieces(value: np.ndarray, order: bool) -> Iterator[Any]:
     """Yield the dtype, the shape and the bits of an array, and with `order` the order of its axes in memory."""
     yield f"{value.dtype!r} {value.shape} {order and np.argsort(value.strides, kind='stable').tolist()}".encode()
-    yield from summed_parts(raw(value))
+    yield from summed_parts(raw_bytes(value))
 
 
 def is_plain(value: Any) -> bool:

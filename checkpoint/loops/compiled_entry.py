@@ -27,7 +27,7 @@ from dualad.support.byte_sizes import parse_bytes
 from ..reverse.tape import Tape
 from ..schedules.blocks import SCHEDULES, Blocks, blocks_of
 from ..storage import Memory
-from ..storage.memory import LEAF_BYTES, itself
+from ..storage.memory import LEAF_BYTES, identity
 from ..storage.states import nbytes
 from ..support.checks import too_many
 from ..support.costs import ADDITION_SECONDS
@@ -95,7 +95,7 @@ def swept_blocks(entry: CompiledEntry, tape: Tape, loop: Loop, stats: Stats) -> 
     steps, schedule, storage = entry.steps, entry.blocks.schedule, loop.storage
     options: dict[str, Any] = {"progress": loop.progress, "check": loop.check}
     if type(storage) is Memory and storage.compress is None:
-        storage = replace(storage, copy=itself)  # nobody writes into a state
+        storage = replace(storage, copy=identity)  # nobody writes into a state
     if schedule.records:
         options["record"] = unowned(entry.record_block)
     if storage.durable:

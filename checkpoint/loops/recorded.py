@@ -18,7 +18,7 @@ from dualad.core.traced import Traced
 from dualad.forward.dual import Dual
 from dualad.forward.seeding import pack_leaf
 from dualad.jit.jit import Jit
-from dualad.support.measured import measured
+from dualad.support.measured import measure_peak
 
 from ..reverse.tape import Tape, Var, owner_of
 from ..schedules import Schedule
@@ -209,7 +209,7 @@ class EagerEntry(ChainEntry):
         try:
             if not repeatable and (nbytes(lowered.state) <= SMALL_STATE_BYTES or isinstance(self.spec.source, Jit)):
                 trial()  # what is made once for all calls, such as the code of a rule, or of the step, would count
-            (outs, estimate), taken = (trial(), 0) if repeatable else measured(trial)
+            (outs, estimate), taken = (trial(), 0) if repeatable else measure_peak(trial)
         except Exception as error:
             self.explain(0, x, error)
             raise

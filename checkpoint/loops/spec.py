@@ -24,7 +24,7 @@ from ..schedules import CTZ, Schedule
 from ..storage import Memory, Storage
 from ..storage.codec import NAMESPACE
 from ..storage.states import copy_state
-from ..support.checks import refused
+from ..support.checks import call_refusal
 from ..support.costs import KNOWN_PATTERNS
 from ..sweep.stats import Stats
 
@@ -215,7 +215,7 @@ class StepSpec:
         """Raise where step k does not take the arguments of a step."""
         step = self.source[k] if isinstance(self.source, tuple) else self.source
         given = [k, x, *([row_of(inputs, k)] if self.has_inputs else []), *params]
-        if (refusal := refused(step, *given)) is not None:
+        if (refusal := call_refusal(step, *given)) is not None:
             row, said = (", row", ", row its row of inputs") if self.has_inputs else ("", "")
             rest = "".join(f", params[{i}]" for i in range(len(params)))
             raise TypeError(

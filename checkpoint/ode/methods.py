@@ -41,7 +41,7 @@ class Method:
         return (y if np.ndim(x) == 0 else y[:, None]) + np.dot(coefficients, powers)
 
 
-def weighted(weights: np.ndarray, stages: Sequence) -> Any:
+def weighted_sum(weights: np.ndarray, stages: Sequence) -> Any:
     """Return the weighted sum of stages, as SciPy adds them."""
     return np.dot(weights, array(stages))
 
@@ -198,10 +198,10 @@ def method_of(name: str, sparsity: Any = None) -> tuple[Any, Method]:
     from scipy import integrate
 
     solver = getattr(integrate, name)
-    return solver, Radau(solver, sparsity) if name == "Radau" else explicit(solver)
+    return solver, Radau(solver, sparsity) if name == "Radau" else explicit_method(solver)
 
 
 @cache
-def explicit(solver: Any, add: Callable = weighted) -> RungeKutta:
+def explicit_method(solver: Any, add: Callable = weighted_sum) -> RungeKutta:
     """Return an explicit method, the same one again: the rows of its combinations are entered once."""
     return Dop853(solver, add) if hasattr(solver, "A_EXTRA") else RungeKutta(solver, add)

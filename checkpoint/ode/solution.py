@@ -17,7 +17,7 @@ from ..loops.chain import chain
 from ..schedules import StoreAll
 from ..support.costs import LEAST_ROWS, SOLUTION_BYTES
 from .methods import Method, RungeKutta
-from .steps import Accepted, as_step, compiled, ranges_of_steps, vector_valued
+from .steps import Accepted, as_step, compile_for, ranges_of_steps, vector_valued
 
 
 class Interpolant:
@@ -171,7 +171,7 @@ class Solution:
         """Return the step of a chain; of a compiled function the same one again, which is compiled once."""
         if self.source is None:
             return as_step(self.fun, self.method, wanted, known)
-        return compiled(self.source, self.method, np.shape(self.y0), self.vectorized, as_step, wanted)
+        return compile_for(self.source, self.method, np.shape(self.y0), self.vectorized, as_step, wanted)
 
     # --- events -------------------------------------------------------------------------------------------------------------
 

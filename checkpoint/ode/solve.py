@@ -112,7 +112,7 @@ def solve_ivp(
     """
     check_function(fun, "solve_ivp")
     method = method_name(method)
-    for event in listed(events):
+    for event in event_list(events):
         check_function(event, "solve_ivp", "an event")
     args = as_args(args)
     if not hasattr(t_span, "__len__") or len(t_span) != 2:
@@ -131,21 +131,21 @@ def solve_ivp(
         "progress": progress,
         "check": check,
     }
-    solution = Solution(fun, steps, given, dense_output, listed(events), bool(vectorized), chained)
+    solution = Solution(fun, steps, given, dense_output, event_list(events), bool(vectorized), chained)
     top, below = solution.top, highest(optree.tree_leaves(plain))
     if below is not None and below.level.abstract and below.level.id:
         raise below.level.refuse(
             "solve_ivp chooses its steps by plain values, which are known only when the program runs: compile the right-hand side, "
             "solve_ivp(dualad.jit(fun), ...), and leave out jit around it"
         )
-    settings["events"] = [plain_function(event) for event in listed(events)] or None
+    settings["events"] = [plain_function(event) for event in event_list(events)] or None
     by_hand = [options["jac"]] if callable(options.get("jac")) else []
     if by_hand:
         settings["jac"] = plain_function(options["jac"])
     settings["args"] = plain_args or None
     keep = top is not None and below is None and schedule is storage is memory is None and not check
     at_once = isinstance(fun, Jit) and isinstance(steps, RungeKutta) and below is None and not events and not dense_output
-    functions = fun, *by_hand, *listed(events)
+    functions = fun, *by_hand, *event_list(events)
     opened = top is None or hasattr(fun, "opened") or all(isinstance(function, Jit) for function in functions)
     contents = None if opened else Contents((functions, args))
     found: Any = None
@@ -268,7 +268,7 @@ def as_args(args: Any) -> tuple:
         raise TypeError(f"solve_ivp: args must be a tuple, args=(value,), got {type(args).__name__}") from None
 
 
-def listed(events: Any) -> list:
+def event_list(events: Any) -> list:
     """Return events as SciPy counts them: one function, or several."""
     return list(events) if isinstance(events, list | tuple) else [] if events is None else [events]
 
@@ -300,10 +300,10 @@ def plain_function(fun: Callable, solution: Solution | None = None) -> Callable:
                 raise ValueError(f"solve_ivp: the function returned {found} at the start, t = {t}, y = {y}: no step can be chosen")
         return found
 
-    return marked(called, fun)
+    return with_event_attributes(called, fun)
 
 
-def marked(function: Any, event: Any) -> Any:
+def with_event_attributes(function: Any, event: Any) -> Any:
     """Return a function that tells SciPy of an event what the given one tells."""
     for name in ("terminal", "direction"):
         if hasattr(event, name):
@@ -326,6 +326,6 @@ def of_closed_over(functions: tuple, args: tuple, kept: list) -> tuple[list, tup
             return last[2][i](t, y, *last[2][-1])
 
         function.opened = True  # type: ignore[attr-defined]  # what it uses besides is not found a second time
-        return marked(function, functions[i])
+        return with_event_attributes(function, functions[i])
 
     return [of(i) for i in range(len(functions))], values

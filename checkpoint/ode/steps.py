@@ -22,7 +22,7 @@ from ..loops.chain import run_compiled_spec
 from ..loops.other_leaves import NotCompiled
 from ..loops.spec import Loop, StepSpec, kept
 from ..support.costs import LEAST_ROWS, ROWS_PER_TIME, SOLUTION_BYTES
-from .methods import Method, RungeKutta, by_term, explicit
+from .methods import Method, RungeKutta, by_term, explicit_method
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def accepted_steps(
             own = solver._step_impl
             if isinstance(source, Jit) and staged and "rk_step" in own.__code__.co_names:
                 self.f = np.array(np.broadcast_to(self.f, self.y.shape))  # of one equation a number may be given
-                self.stages = compiled(source, method, self.y.shape, self.vectorized, as_stages)
+                self.stages = compile_for(source, method, self.y.shape, self.vectorized, as_stages)
                 self._step_impl = FunctionType(own.__code__, {**own.__globals__, "rk_step": self.rk_step}).__get__(self)
 
         def rk_step(self, fun: Any, t: Any, y: Any, f: Any, h: Any, A: Any, B: Any, C: Any, K: Any) -> tuple:
@@ -130,9 +130,9 @@ def as_stages(fun: Callable, method: Method) -> Callable:
     return stages
 
 
-def compiled(source: Jit, method: Any, shape: tuple, vectorized: bool, make: Callable, *options: Hashable) -> Callable:
+def compile_for(source: Jit, method: Any, shape: tuple, vectorized: bool, make: Callable, *options: Hashable) -> Callable:
     """Return what ``make(fun, method, *options)`` makes of a compiled right-hand side, compiled, the same one for the same arguments."""
-    method = explicit(method.solver, by_term)
+    method = explicit_method(method.solver, by_term)
     made = lambda: jit(make(vector_valued(weakref.proxy(source), shape, vectorized), method, *options))
     return kept(source, (make, method, shape, vectorized, options), made)
 
@@ -179,9 +179,11 @@ def accepted_in_compiled_code(
     from scipy import integrate
 
     wanted = frozenset({"end"} if whole else ())
-    search = Search(lambda shape: compiled(source, method, shape, options["vectorized"], as_trial, wanted), options["args"] or (), between)
+    search = Search(
+        lambda shape: compile_for(source, method, shape, options["vectorized"], as_trial, wanted), options["args"] or (), between
+    )
     try:
-        result = integrate.solve_ivp(fun, span, y0, method=at_once(solver), search=search, **options)
+        result = integrate.solve_ivp(fun, span, y0, method=solver_of_all_steps(solver), search=search, **options)
     except NotCompiled:
         return None
     finally:
@@ -217,7 +219,7 @@ class Search:
 
 
 @cache
-def at_once(solver: Any) -> Any:
+def solver_of_all_steps(solver: Any) -> Any:
     """Return a class of SciPy's whose first step is all steps of a search."""
 
     class AtOnce(solver):

@@ -265,11 +265,13 @@ def compare(
         cost if cost is None else amount(cost, "plain steps", where="compare", argument=argument)
         for argument, cost in (("pull_cost", pull_cost), ("record_cost", record_cost))
     )
-    table = compared(steps, state_bytes, schedules, memory, "compare")
+    table = compare_schedules(steps, state_bytes, schedules, memory, "compare")
     return with_costs(table, pull_cost, record_cost, "given")
 
 
-def compared(steps: int, state_bytes: Any, schedules: Iterable[Schedule] | None, memory: float | str | None, where: str) -> Tradeoff:
+def compare_schedules(
+    steps: int, state_bytes: Any, schedules: Iterable[Schedule] | None, memory: float | str | None, where: str
+) -> Tradeoff:
     """What `compare` returns; errors name the function `where`."""
     steps = whole_number(steps, where=where, argument="steps", least=1, hint="give the length of the chain")
     if steps > COMPARED_STEPS:

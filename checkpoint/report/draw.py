@@ -279,7 +279,7 @@ def plot_schedule(schedule: Schedule, steps: int, path: str | PathLike[str] | No
     axes.set_title(f"{schedule}, {steps} steps\n{counts.advances} advances, at most {counts.peak_states} states saved", fontsize=9)
     axes.xaxis.get_major_locator().set_params(integer=True)
     add_legend(axes, 3 if label != "saved" else 5)
-    return saved_to(axes, path)
+    return save_figure(axes, path)
 
 
 def plot_tradeoff(table: Any, path: str | PathLike[str] | None = None) -> Any:
@@ -312,7 +312,7 @@ def plot_tradeoff(table: Any, path: str | PathLike[str] | None = None) -> Any:
     axes.set_title(f"{steps:,} steps, a state of {format_bytes(table.state_bytes)}", fontsize=9)
     axes.grid(which="major", color="0.9", lw=0.6)
     add_legend(axes, 1)
-    return saved_to(axes, path)
+    return save_figure(axes, path)
 
 
 def add_point(axes: Any, row: Any, number: int, placed: list[tuple[float, float]]) -> None:
@@ -395,7 +395,7 @@ def add_legend(axes: Any, columns: int) -> None:
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncol=columns, fontsize=8, frameon=False, numpoints=1)
 
 
-def saved_to(axes: Any, path: str | PathLike[str] | None) -> Any:
+def save_figure(axes: Any, path: str | PathLike[str] | None) -> Any:
     if path is not None:
         axes.figure.savefig(path, dpi=200)
     return axes

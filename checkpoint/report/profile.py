@@ -12,7 +12,7 @@ import optree
 from dualad.forward.seeding import check_function
 from dualad.jit.jit import Jit
 from dualad.support.callers import trimmed
-from dualad.support.measured import measured as bytes_taken
+from dualad.support.measured import measure_peak as bytes_taken
 
 from ..loops.chain import chain
 from ..loops.spec import is_floating
@@ -24,7 +24,7 @@ from ..storage.storage import check_storage
 from ..sweep.player import Pull, Recorder, Step
 from ..sweep.stats import Stats
 from ..sweep.sweep import Sweep
-from .compare import Measured, Tradeoff, compared, measured_costs
+from .compare import Measured, Tradeoff, compare_schedules, measured_costs
 
 
 @trimmed
@@ -103,7 +103,7 @@ def profile(
         raise TypeError("profile: seed and record go with pull=; without it, the step's derivative is that of `chain`")
     if pull is not None and params:
         raise TypeError("profile: with pull= a step takes k and the state only, as in sweep.reverse; give the params to it by a closure")
-    table = compared(steps, nbytes(state), schedules, memory, "profile")
+    table = compare_schedules(steps, nbytes(state), schedules, memory, "profile")
     if pull is None:
         chain(step, state, *params, steps=1)  # compiles
     run = partial(chain, step, state, *params) if pull is None else partial(run_once, step, state)

@@ -110,7 +110,7 @@ def map_gradients(
         raise TypeError(f"map_gradients: xs is {type(xs).__name__} {xs!r}: give the members, a list of what f takes as its first argument")
     members = list(xs)
     chosen((None, *args), argnums, "map_gradients")
-    here: Callable[..., Iterator[Outcome]] = together if isinstance(f, Jit) else one_by_one
+    here: Callable[..., Iterator[Outcome]] = compiled_outcomes if isinstance(f, Jit) else separate_outcomes
     compute = here if executor is None else partial(on_executor, executor)
     results: list[Any] = [(None, None)] * len(members)
     errors: dict[int, BaseException] = {}
@@ -136,7 +136,7 @@ def one_member(f: Callable[..., Any], x: Any, args: tuple[Any, ...], options: Op
     return value_and_grad(f, **options)(x, *args)
 
 
-def together(f: Jit[..., Any], members: list[Any], args: tuple[Any, ...], options: Options) -> Iterator[Outcome]:
+def compiled_outcomes(f: Jit[..., Any], members: list[Any], args: tuple[Any, ...], options: Options) -> Iterator[Outcome]:
     """Yield the number of each member and its outcome, computed in one compiled loop where all are alike and none fails."""
     kept: dict[tuple[Any, ...], Jit[..., Any]] = vars(f).setdefault("gradients", {})
     positions, single = chosen((None, *args), options["argnums"], "map_gradients")
@@ -149,7 +149,7 @@ def together(f: Jit[..., Any], members: list[Any], args: tuple[Any, ...], option
         with suppress(Exception):  # which is told of the member
             made = Members(kept[key], given, {0}, len(members), lambda k: ((members[k], *args), {})).together()
     if made is None:
-        yield from one_by_one(f, members, args, options)
+        yield from separate_outcomes(f, members, args, options)
         return
     leaves, entry = made
     outputs = entry.compiled.program.outputs[: len(leaves)]
@@ -177,7 +177,7 @@ def stacked_alike(members: list[Any]) -> Any:
     return optree.tree_unflatten(flat[0][1], [np.array(column) for column in columns])
 
 
-def one_by_one(f: Callable[..., Any], members: list[Any], args: tuple[Any, ...], options: Options) -> Iterator[Outcome]:
+def separate_outcomes(f: Callable[..., Any], members: list[Any], args: tuple[Any, ...], options: Options) -> Iterator[Outcome]:
     """Yield the number of each member and its outcome, computed here."""
     for k, x in enumerate(members):
         yield k, outcome_of(one_member, f, x, args, options)

@@ -22,7 +22,7 @@ NO_KEYWORDS: dict[str, Any] = {}
 NUMBERS: set[type] = {float, int, float64}
 
 
-def direct(row: Any, fn: Callable[..., Any], args: Any, kwargs: dict[str, Any], tape: Tape) -> Any:
+def evaluate_directly(row: Any, fn: Callable[..., Any], args: Any, kwargs: dict[str, Any], tape: Tape) -> Any:
     """Evaluate a row of numbers and arrays of double precision that were never written; None where the general path is needed."""
     if not (tape.plain and row.trusted and (row.view is None or not row.views(args))) or "out" in kwargs:
         return None
@@ -91,7 +91,7 @@ def direct(row: Any, fn: Callable[..., Any], args: Any, kwargs: dict[str, Any], 
     return None if place is None else make_var(v, place, tape)
 
 
-def stacked(parts: Any, tape: Tape) -> Any:
+def stack(parts: Any, tape: Tape) -> Any:
     """Stack numbers of which some are variables of the tape; None where the general path is needed."""
     values, active = [], []
     for i, part in enumerate(parts):
@@ -113,7 +113,7 @@ def stacked(parts: Any, tape: Tape) -> Any:
 
 
 def entry_of(row: Any, v: Any, values: Any, kwargs: dict[str, Any], active: Sequence[int], args: Any, tape: Tape) -> Node | None:
-    """Record what `direct` has evaluated of small arrays and return the node; None where a number has an infinite partial."""
+    """Record what `evaluate_directly` has evaluated of small arrays and return the node; None where a number has an infinite partial."""
     entry: Any
     nodes = [args[i].node for i in active]
     if type(row) is Elementwise and type(v) is float:

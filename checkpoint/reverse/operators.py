@@ -26,7 +26,7 @@ from dualad.rules.memory import shows_memory
 from dualad.rules.partials import FIRST, MINUS_ONE, ONE, SECOND, evaluated
 
 from .entries import Binary, Index, Linear, Number, Pointwise, Unary
-from .fast import NO_KEYWORDS, NUMBERS, direct, stacked
+from .fast import NO_KEYWORDS, NUMBERS, evaluate_directly, stack
 from .tape import NEVER_WRITTEN, Tape, Var, append_entry, make_var, place_of_entry, pull_broadcast, pull_row
 
 __all__: list[str] = []
@@ -111,7 +111,7 @@ def general_operator(row: Any, method: str, reflected: bool) -> Callable[[Var, A
 
     def general(self: Var, other: Any) -> Any:
         args, tape = (other, self) if reflected else (self, other), self.level
-        if (r := direct(row, row.of_numbers, args, NO_KEYWORDS, tape)) is not None:
+        if (r := evaluate_directly(row, row.of_numbers, args, NO_KEYWORDS, tape)) is not None:
             return r
         plain = tape.plain and row.complex_body is None and of_one_level(args, tape)
         return self._interpret(row, args, NO_KEYWORDS) if plain else slow(self, other)
@@ -136,7 +136,7 @@ def array_function(self: Var, fn: Callable[..., Any], types: Any, args: Any, kwa
     if len(types) > 1 and another_goes_first(types):
         return Traced.__array_function__(self, fn, types, args, kwargs)
     row, tape, a = ROWS.get(fn), self.level, self.primal
-    if fn is np.stack and len(args) == 1 and not kwargs and type(a) is float and tape.plain and (r := stacked(args[0], tape)) is not None:
+    if fn is np.stack and len(args) == 1 and not kwargs and type(a) is float and tape.plain and (r := stack(args[0], tape)) is not None:
         return r
     if row is None or len(args) > row.most or (kwargs and (len(args) < row.required or (row.dtype_at is not None and "dtype" in kwargs))):
         return Traced.__array_function__(self, fn, types, args, kwargs)
@@ -161,7 +161,7 @@ def array_function(self: Var, fn: Callable[..., Any], types: Any, args: Any, kwa
                 tape.own_small_view(r)
             return r
         canonical: tuple[Any, dict[str, Any]] = (args, kwargs) if row.canonical is None or "out" in kwargs else row.canonical(args, kwargs)
-        if (r := direct(row, row.call, *canonical, tape)) is not None:
+        if (r := evaluate_directly(row, row.call, *canonical, tape)) is not None:
             return r
         plain = "out" not in kwargs and SETTINGS.issuperset(map(type, canonical[1].values()))
         if plain and row.complex_body is None and of_one_level(canonical[0], tape):
@@ -296,7 +296,7 @@ def array_ufunc(self: Var, ufunc: np.ufunc, method: str, *args: Any, **kwargs: A
                 if p - p == 0.0:
                     return make_var(v, append_entry(tape.entries, (i, p)), tape)
         if isinstance(row, Differentiable):
-            if (r := direct(row, ufunc, args, kwargs, tape)) is not None:
+            if (r := evaluate_directly(row, ufunc, args, kwargs, tape)) is not None:
                 return r
             if row.complex_body is None and of_one_level(args, tape):
                 return self._interpret(row, args, kwargs)
@@ -329,7 +329,7 @@ def dualad_apply(cls: type[Var], fn: Callable[..., Any], args: Any, kwargs: dict
     if isinstance(row, Differentiable) and row.canonical is None:
         for arg in args:
             if type(arg) is Var:
-                if (r := direct(row, row.call, args, kwargs, arg.level)) is not None:
+                if (r := evaluate_directly(row, row.call, args, kwargs, arg.level)) is not None:
                     return r
                 break
     return apply(fn, args, kwargs)

@@ -136,7 +136,7 @@ class RecordedColumns(Columns):
         """The recorded function; None where its states are not kept."""
         if self.executor is not None:
             return None
-        recording = recorded(self.f, self.x, self.where, self.nan_safe, self.budget)
+        recording = record_array_function(self.f, self.x, self.where, self.nan_safe, self.budget)
         if getattr(recording.tape, "sweeps", ()):
             recording.release()
             if self.budget is not None:
@@ -157,7 +157,7 @@ class Rows(Columns):
     @cached_property
     def recording(self) -> Recording:
         """The recorded function."""
-        return recorded(self.f, self.x, self.where, self.nan_safe, self.budget)
+        return record_array_function(self.f, self.x, self.where, self.nan_safe, self.budget)
 
     @property
     def size(self) -> int:
@@ -174,7 +174,7 @@ class Rows(Columns):
         return value, np.zeros((stop - start, *shape_of(x)), dtype_by(value, x)) if rows is None else rows
 
 
-def recorded(f: Callable[..., Any], x: Any, where: str, nan_safe: bool, budget: Any = None) -> Recording:
+def record_array_function(f: Callable[..., Any], x: Any, where: str, nan_safe: bool, budget: Any = None) -> Recording:
     """Return the recording of a function of one array that returns one."""
     arguments = f, (x,), where, nan_safe, False
     recording = Recording(*arguments) if budget is None else budget.held(Recording, *arguments)

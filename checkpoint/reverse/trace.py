@@ -107,7 +107,7 @@ class Explanation:
     def rows(self) -> list[tuple[str, str, str, str, str]]:
         """Return the table's cells."""
         operations = [line.operation + ("" if line.needed else "  (not needed)") for line in self.lines]
-        numbers = [(short(line.value), short(line.tangent), short(line.adjoint)) for line in self.lines]
+        numbers = [(as_text(line.value), as_text(line.tangent), as_text(line.adjoint)) for line in self.lines]
         return [(f"v{line.number}", said, *row) for line, said, row in zip(self.lines, operations, numbers, strict=True)]
 
     def note(self) -> str:
@@ -133,7 +133,7 @@ class Explanation:
         out = ["digraph trace {", "  rankdir=BT;"]
         for line in self.lines:
             style = "" if line.needed else ", style=dashed"
-            out.append(f'  "v{line.number}" [label="v{line.number} = {line.operation}\\n{short(line.value)}"{style}];')
+            out.append(f'  "v{line.number}" [label="v{line.number} = {line.operation}\\n{as_text(line.value)}"{style}];')
             out += [f'  "v{parent}" -> "v{line.number}";' for parent in line.parents]
         return "\n".join([*out, "}"])
 
@@ -165,7 +165,7 @@ class Trace(Tape):
             self.values[result.node] = result.primal
             self.names[result.node] = (
                 row.name.rpartition(".")[2],
-                [arg.node if isinstance(arg, Var) and arg.level is self and arg.node is not None else short(primal(arg)) for arg in args],
+                [arg.node if isinstance(arg, Var) and arg.level is self and arg.node is not None else as_text(primal(arg)) for arg in args],
             )
 
 
@@ -206,11 +206,11 @@ def parents_of(entry: Any) -> tuple[Any, ...]:
     return () if entry is None else tuple(entry.parents)
 
 
-def short(x: Any) -> str:
+def as_text(x: Any) -> str:
     if x is None:
         return ""
     if isinstance(x, list | tuple):
-        return "[" + ", ".join(map(short, x)) + "]"
+        return "[" + ", ".join(map(as_text, x)) + "]"
     if isinstance(x, slice):
         return ":".join("" if part is None else str(part) for part in (x.start, x.stop, x.step)[: 3 if x.step is not None else 2])
     x = primal(x)

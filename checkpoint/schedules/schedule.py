@@ -109,12 +109,12 @@ class Refilled(Schedule):
         if steps is None and self._outlived(0) is not None:
             return self._endless()
         steps = self._steps(steps)
-        return joined(along(self._first(steps), steps - 1))
+        return joined(first_sweep(self._first(steps), steps - 1))
 
     def reverse(self, steps: int, saved: Sequence[int]) -> Iterator[Action]:
         steps = self._steps(steps)
         saved, split = self._saved(steps, saved), self._split(steps)
-        return joined(reverse(steps, saved, self.limit(steps), split))
+        return joined(refill_gaps(steps, saved, self.limit(steps), split))
 
     @abstractmethod
     def _first(self, steps: int) -> Iterable[int]:
@@ -146,10 +146,10 @@ class Slotted(Refilled):
         return min(self.slots, max(self._steps(steps) - 1, 1) if steps else 0)
 
     def _first(self, steps: int) -> Iterable[int]:
-        return first(steps, self.slots, self._split(steps))
+        return first_saves(steps, self.slots, self._split(steps))
 
 
-def along(indices: Iterable[int], last: int) -> Iterator[Sequence[Action]]:
+def first_sweep(indices: Iterable[int], last: int) -> Iterator[Sequence[Action]]:
     """Yield the first sweep of a schedule that saves the states `indices` (ascending, 0 first) and ends at x_last, last = N - 1."""
     position = 0
     for index in indices:
@@ -160,7 +160,7 @@ def along(indices: Iterable[int], last: int) -> Iterator[Sequence[Action]]:
         yield (new(Advance, (position, last)),)
 
 
-def first(steps: int, slots: int, split: Split) -> Iterator[int]:
+def first_saves(steps: int, slots: int, split: Split) -> Iterator[int]:
     """Yield the states that the first sweep saves if the whole chain is one gap, by ``split(n, free, base) -> int``."""
     base, last = 0, steps - 1
     if steps:
@@ -172,7 +172,7 @@ def first(steps: int, slots: int, split: Split) -> Iterator[int]:
             yield base
 
 
-def reverse(steps: int, saved: Sequence[int], slots: int, split: Split) -> Iterator[Sequence[Action]]:
+def refill_gaps(steps: int, saved: Sequence[int], slots: int, split: Split) -> Iterator[Sequence[Action]]:
     """Yield the reverse sweep: refill each gap from its base with the slots that are free at that moment.
     ``split(n, free, base) -> int`` counts the base's own slot among the free ones."""
     stack = list(saved)

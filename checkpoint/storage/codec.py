@@ -20,7 +20,7 @@ import numpy as np
 
 from .files import open_file, write_file
 from .memory import NUMBERS, Kind, Pattern, Record, key_of
-from .states import raw
+from .states import raw_bytes
 from .storage import DamagedState
 
 NAMESPACE = "checkpoint"  # of optree: whoever registers a type of leaf here says how it is taken apart for a file
@@ -92,7 +92,7 @@ def encode_records(records: Iterable[Record], label: str = "") -> list[Any]:
     """Return the bytes of records, in blocks that may share the memory of leaves."""
     encoded: list[Any] = []
     for record in records:
-        blocks = [raw(np.array(record.indices, np.int64)), *record.blocks()]
+        blocks = [raw_bytes(np.array(record.indices, np.int64)), *record.blocks()]
         kinds = list(map(kind_as_json, record.pattern.key))
         header = json.dumps(Header(label, len(record.indices), kinds, sum(map(len, blocks)), checksum_of(blocks))._asdict()).encode()
         encoded += [PREFIX.pack(MAGIC, FORMAT, len(header), crc32(header)), header, *blocks]
@@ -157,7 +157,7 @@ def read_bytes(file: BinaryIO, length: int) -> memoryview:
     """Read so many bytes; where they are not there, that is a ValueError before so much memory is asked for."""
     if length > PART and length > bytes_left(file):
         raise ValueError("it is cut off")
-    memory = rest = raw(np.empty(length, np.uint8))
+    memory = rest = raw_bytes(np.empty(length, np.uint8))
     while rest:
         read = file.readinto(rest)  # type: ignore[attr-defined]
         if not read:

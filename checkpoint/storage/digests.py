@@ -13,7 +13,7 @@ import numpy as np
 import optree
 
 from .codec import NAMESPACE
-from .states import raw
+from .states import raw_bytes
 
 PLAIN = (float, int, bool, complex, str, bytes, type(None), np.generic)
 PART = 1 << 20
@@ -69,7 +69,7 @@ def pieces_of(value: Any, what: str) -> Iterator[Any]:
             kind = type(leaf).__name__
             raise TypeError(f"{what} has a leaf of type {kind}, whose data cannot be compared ({error})") from error
         yield f"{data.dtype.str} {data.shape}".encode()
-        yield from summed_parts(raw(data))
+        yield from summed_parts(raw_bytes(data))
 
 
 def summed_parts(data: memoryview) -> Iterator[Any]:

@@ -221,7 +221,7 @@ class Lock:
             raise OSError(error.errno, f"Disk: cannot write the lock of the folder: {error.strerror or error}", str(self.path)) from error
 
 
-def forked() -> None:
+def close_in_child() -> None:
     """In a forked child, close the locked files, whose locks belong to the parent alone."""
     for file in LOCKED:
         file.close()
@@ -236,4 +236,4 @@ def lock_descriptor(descriptor: int) -> None:
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 
 
-in_child(forked)
+in_child(close_in_child)

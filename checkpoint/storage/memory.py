@@ -19,7 +19,7 @@ import optree
 
 from ..support.checks import whole_number
 from ..support.costs import KNOWN_PATTERNS, PACKED_BYTES, SMALL_STATE_BYTES
-from .states import PACKERS, copy_state, nbytes, raw
+from .states import PACKERS, copy_state, nbytes, raw_bytes
 from .storage import Session, Storage
 
 NUMBER = optree.tree_structure(0.0, none_is_leaf=True)  # type: ignore[arg-type]
@@ -99,7 +99,7 @@ class Pattern:
 
     def blocks(self, leaves: Sequence[Any]) -> list[memoryview]:
         """Return the bytes of each leaf, which may share its memory."""
-        return [raw(np.asarray(leaf, dtype)) for leaf, (_, dtype, _) in zip(leaves, self.key, strict=True) if dtype is not None]
+        return [raw_bytes(np.asarray(leaf, dtype)) for leaf, (_, dtype, _) in zip(leaves, self.key, strict=True) if dtype is not None]
 
 
 class Record(NamedTuple):
@@ -429,7 +429,7 @@ class Memory(Storage):
         return MemorySession(copy, self.slots, pack, unpack)
 
 
-def itself(state: Any) -> Any:
+def identity(state: Any) -> Any:
     return state
 
 

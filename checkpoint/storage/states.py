@@ -69,7 +69,7 @@ def nbytes(state: Any) -> int:
     return size if type(size) is int else sum(int(getattr(leaf, "nbytes", SIZES.get(type(leaf), 0))) for leaf in optree.tree_leaves(state))
 
 
-def raw(array: np.ndarray) -> memoryview:
+def raw_bytes(array: np.ndarray) -> memoryview:
     """Return the bytes of an array without Python objects, as a view if it is C-contiguous."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.nbytes else memoryview(bytearray())
 
@@ -86,27 +86,27 @@ class Packed:
         self.data, self.restore, self.nbytes = data, restore, data.nbytes
 
 
-def deflated(array: np.ndarray) -> Packed | None:
+def deflate(array: np.ndarray) -> Packed | None:
     if array.dtype.hasobject:
         return None
     dtype, shape = array.dtype, array.shape
     inflated = lambda data: np.ndarray(shape, dtype, bytearray(decompress(data.data)))
-    return Packed(np.frombuffer(compress(raw(array), level=1), np.uint8), inflated)
+    return Packed(np.frombuffer(compress(raw_bytes(array), level=1), np.uint8), inflated)
 
 
-def narrowed(array: np.ndarray) -> Packed | None:
+def narrow(array: np.ndarray) -> Packed | None:
     """Round an array of double precision to single precision: half of the digits are lost."""
     narrower = NARROWER.get(array.dtype)
     return None if narrower is None else Packed(array.astype(narrower, order="C"), partial(np.ndarray.astype, dtype=array.dtype))
 
 
-def packed(pack: Callable[[np.ndarray], Packed | None], state: Any) -> Any:
+def pack_arrays(pack: Callable[[np.ndarray], Packed | None], state: Any) -> Any:
     """Return a state whose arrays are packed, as far as they can be, and whose other leaves are copied."""
     return optree.tree_map(lambda leaf: (pack(leaf) if type(leaf) is np.ndarray else None) or copy_state(leaf), state)
 
 
-def unpacked(state: Any) -> Any:
+def unpack_arrays(state: Any) -> Any:
     return optree.tree_map(lambda leaf: leaf.restore(leaf.data) if type(leaf) is Packed else copy_state(leaf), state)
 
 
-PACKERS = {"zlib": (partial(packed, deflated), unpacked), "float32": (partial(packed, narrowed), unpacked)}
+PACKERS = {"zlib": (partial(pack_arrays, deflate), unpack_arrays), "float32": (partial(pack_arrays, narrow), unpack_arrays)}

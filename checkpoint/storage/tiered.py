@@ -57,7 +57,7 @@ class Tiers(Storage):
         return TieredSession(self.memory.open(), self.disk.open(), self.on_disk)
 
 
-def tiers(storage: Storage, on_disk: frozenset[int]) -> Storage:
+def with_tiers(storage: Storage, on_disk: frozenset[int]) -> Storage:
     """Return the user's storage made to put the places `on_disk` on disk: `Memory` or `Disk` is added unless it is a `Tiers`."""
     if not on_disk:
         return storage

@@ -48,11 +48,11 @@ def check_call(function: object, call: str, where: str) -> None:
     name, _, arguments = call.partition("(")
     if not callable(function):
         raise TypeError(f"{where}: {name} must be a function, called as {call}, got {function!r}")
-    if (refusal := refused(function, *arguments.split(","))) is not None:
+    if (refusal := call_refusal(function, *arguments.split(","))) is not None:
         raise TypeError(f"{where}: {name} is called as {call}, but {refusal}")
 
 
-def refused(function: Callable[..., object], *given: object) -> str | None:
+def call_refusal(function: Callable[..., object], *given: object) -> str | None:
     """Return what a function says that does not take these arguments, None where it does, or has no signature."""
     if isinstance(function, np.ufunc) and len(given) > function.nin:
         return f"numpy.{function.__name__} would write its result into the last of these: give a function that calls it"

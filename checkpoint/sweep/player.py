@@ -17,9 +17,9 @@ from ..schedules import Schedule
 from ..schedules.actions import Action, Advance, Drop, Load, Record, Reverse, Save
 from ..storage import DamagedState, Storage
 from ..storage.digests import checksum
-from ..storage.memory import itself
+from ..storage.memory import identity
 from ..storage.states import canonical, copy_state, has_arrays
-from ..storage.tiered import tiers
+from ..storage.tiered import with_tiers
 from ..support.checks import too_many, truth
 from .stats import Stats
 
@@ -59,12 +59,12 @@ class Player:
     ) -> None:
         self._step, self._steps, self._schedule, self.stats = step, steps, schedule, stats
         self._until, self._max_steps, self._progress = until, max_steps, progress
-        marks: tuple[Callable[..., Any], Callable[..., Any]] = replay_check() if check else (itself, itself)
+        marks: tuple[Callable[..., Any], Callable[..., Any]] = replay_check() if check else (identity, identity)
         self._noted, self._checked = marks
         self._again = self._checked(step)  # it computes a state again that cannot be read back, too
         self._bar: Bar | None = None  # of the phase that is under way
         on_disk = schedule.on_disk(steps)
-        self._session = session = (tiers(storage, on_disk) if on_disk else storage).open()
+        self._session = session = (with_tiers(storage, on_disk) if on_disk else storage).open()
         self._finalizer = weakref.finalize(self, session.clear)
         self._initial = session.copy(state)
         self._arrays = has_arrays(self._initial)

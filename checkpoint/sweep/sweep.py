@@ -10,7 +10,7 @@ from ..schedules import CTZ, Schedule
 from ..schedules.schedule import check_schedule
 from ..storage import Memory, Storage
 from ..storage.storage import check_storage
-from ..storage.tiered import tiers
+from ..storage.tiered import with_tiers
 from ..support.checks import check_call, check_until, whole_number
 from .player import Player, Pull, Recorder, RowRestorers, Step, Until
 from .stats import Stats, filled_stats
@@ -211,4 +211,4 @@ def check_saved(schedule: Schedule, storage: Storage, token: object, check: bool
     if steps is None:
         schedule.forward(None)
     elif storage.durable:
-        tiers(storage, schedule.on_disk(steps))
+        with_tiers(storage, schedule.on_disk(steps))

@@ -9,7 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from ..support.callers import WAYS_OUT, asking, compiled, innermost, of_numpy, operation, outwards, place, storing, users, warn, within
+from ..support.callers import (
+    WAYS_OUT,
+    asking_frame,
+    compiled,
+    innermost,
+    is_item_assignment,
+    of_numpy,
+    operation,
+    outer_frames,
+    package_function,
+    place,
+    user_frame,
+    warn,
+)
 from .levels import ADAPTED, Handle
 
 # --- conversions ------------------------------------------------------------------------------------------------------------
@@ -18,19 +31,19 @@ from .levels import ADAPTED, Handle
 def conversion_error(x, what, advice):
     """Return the error for a conversion that would lose the derivative; called by the method that Python or NumPy asks for it."""
     frame = sys._getframe(2)
-    name, where = within(outwards(frame))
+    name, where = package_function(outer_frames(frame))
     if name is not None:
         spelling = spelled_otherwise(name)
         inner, root = innermost(frame)
         ways_out = WAYS_OUT if spelling is None else f"write {spelling}, or {WAYS_OUT}"
-        if spelling is None and root is not None and id(asking(frame).f_globals) not in ADAPTED:
+        if spelling is None and root is not None and id(asking_frame(frame).f_globals) not in ADAPTED:
             ways_out = f"let its code keep derivatives (`with dualad.adapt({root}):`), or {ways_out}"
         asked = what if inner in (None, name) else f"{what}, in {inner}"
         x.level.refusal = TypeError(
             f"{name} asks a traced {type(x).__name__} for {asked}, which would lose its derivative (called {where}): {ways_out}"
         )
         return x.level.refusal
-    if storing(frame):
+    if is_item_assignment(frame):
         return TypeError(
             f"a traced {type(x).__name__} cannot be written into an array of plain numbers, which would lose its derivative: make the "
             f"array with np.zeros_like(x, shape=...) or, from a plain array a, with np.array(a, like=x) of a traced array x, or all at "
@@ -115,7 +128,7 @@ def as_objects(x, copy=None):
     It is laid out in memory as `x` is, and read-only unless a copy is asked for: what is written into it does not reach `x`.
     """
     x.level.check()
-    frame = asking(inner := sys._getframe(2))
+    frame = asking_frame(inner := sys._getframe(2))
     if frame is not None and compiled(frame):
         conversion_error(x, "an array of plain numbers", "")  # to be raised in the place of what compiled code raises, if it does
     if x.dtype.kind == "c":
@@ -126,11 +139,11 @@ def as_objects(x, copy=None):
     for makers, kind in {"numpy.ma.": np.ma.MaskedArray, "numpy.matrixlib.": np.matrix}.items():
         if inner.f_globals.get("__name__", "").startswith(makers):
             refuse_kind(kind)
-    user = users(inner)
+    user = user_frame(inner)
     if user is not None and x.level.objects is None:
         x.level.objects = place(user, user.f_lineno)
     if user is not None and x.size > 32:  # about a few numbers, a warning is noise
-        warn(object_array_warning(x, within(outwards(frame))[0]), user)
+        warn(object_array_warning(x, package_function(outer_frames(frame))[0]), user)
     plain = x
     while isinstance(plain, Handle):
         plain = plain.payload if plain.level.abstract else plain.primal
@@ -161,7 +174,7 @@ def refuse_search(frame):
     """Raise where a search of SciPy compares traced values: no derivative passes through its decisions, and it may return nothing else."""
     if frame.f_code.co_name in ITERATIONS:
         return
-    name, where = within(outwards(frame))
+    name, where = package_function(outer_frames(frame))
     ours = spelled_otherwise(name) if name else None
     ways = f"write {ours}, or " if ours else ""
     raise TypeError(

@@ -19,7 +19,7 @@ from ..rules.indexing import getitem
 from ..rules.kinds import ROWS, Composite, Constant, Differentiable, Refused, is_complex
 from ..rules.late import late_row
 from ..rules.ufunc_methods import method as method_of
-from ..support.callers import users, warn
+from ..support.callers import user_frame, warn
 from ..support.hints import Result
 from .conversions import STANDING
 from .levels import Handle
@@ -412,7 +412,7 @@ def as_operand(x):
 def packed(x):
     """Return an object array, or a list with traced values in it, as one array; anything else as it is."""
     if type(x) is np.ndarray and x.dtype == object:
-        if holds_traced(x) and not any(map(is_symbolic, x.flat)) and (frame := users(sys._getframe(1))) is not None:
+        if holds_traced(x) and not any(map(is_symbolic, x.flat)) and (frame := user_frame(sys._getframe(1))) is not None:
             warn(
                 "packing an object array of traced scalars (from np.array([...])) into one traced array: correct but "
                 "slow; np.stack([...]) or dualad.array([...]) is faster",

@@ -11,7 +11,7 @@ import numpy as np
 from ..rules.calling import public_name
 from ..rules.kinds import COMPARISONS, OPERATORS, ROWS, SYMBOLS
 from ..rules.sparse import is_sparse
-from ..support.callers import searches
+from ..support.callers import is_of_optimizers
 from .conversions import STANDING, comes_from_a_loop, conversion_error, defers, lift_of, refuse_kind, refuse_search, refuse_tie
 from .traced import Traced, example_of
 
@@ -84,7 +84,7 @@ def define_operators():
         orders = name not in ("eq", "ne")
 
         def compare(self, other):
-            if searches((frame := sys._getframe(1)).f_code.co_filename):
+            if is_of_optimizers((frame := sys._getframe(1)).f_code.co_filename):
                 refuse_search(frame)
             level, a = self.level, self.primal
             if type(a) is float and level.plain and level.objects is None:

@@ -19,7 +19,7 @@ from ..rules.cotangents import Shaped
 from ..rules.indexing import cast, discretize, getitem, locate
 from ..rules.kinds import ROWS, Composite, Differentiable
 from ..rules.sparse import is_sparse, sparse_matmul
-from ..support.callers import asks_exactly, asserting
+from ..support.callers import asks_exactly, is_assertion
 from .conversions import STANDING, Description, Text, another_goes_first, as_objects, conversion_error, lift, lift_of
 from .dispatch import apply, apply_method, array, dtype_of, highest, holds_traced, looked_at, masked_call, packed, primal, strengthen
 from .flat import Flat
@@ -130,7 +130,7 @@ class Traced(Shaped, Handle):
 
     def __array__(self, dtype=None, copy=None):
         dtype = np.dtype(object if dtype is None else dtype)
-        if asserting(sys._getframe(1)):
+        if is_assertion(sys._getframe(1)):
             return np.array(looked_at(self), None if dtype.kind == "O" else dtype)
         if dtype.kind in "biu":  # no derivative is lost
             return np.array(primal(self)).astype(dtype)
@@ -155,7 +155,7 @@ class Traced(Shaped, Handle):
         return operator.index(self._peek())
 
     def __float__(self):
-        if asserting(sys._getframe(1)):
+        if is_assertion(sys._getframe(1)):
             return float(looked_at(self))
         raise conversion_error(
             self,

@@ -6,7 +6,7 @@ from ..core.dispatch import dtype_of
 from ..support.byte_sizes import format_bytes, parse_bytes
 from ..support.costs import CHUNK_BYTES, CHUNK_DIRECTIONS
 from ..support.equality import nearly_same
-from ..support.measured import measured
+from ..support.measured import measure_peak
 
 
 def chunk_size(count, nbytes, chunk=None, room=CHUNK_BYTES):
@@ -38,7 +38,7 @@ class Budget:
 
     def measured(self, compute, *args):
         """Return the result of a function, and note the memory that it took at most."""
-        result, peak = measured(compute, *args)
+        result, peak = measure_peak(compute, *args)
         self.peaks.append(peak)
         return result
 

@@ -21,7 +21,7 @@ from ..rules.kinds import COMPARISONS, OPERATORS, ROWS, row_says
 from ..rules.memory import shows_memory
 from ..rules.shapes import select
 from ..rules.ufunc_methods import method as method_of
-from ..support.callers import asserting, operation
+from ..support.callers import is_assertion, operation
 from ..support.costs import SMALL_ARRAY_BYTES
 from .selection import apart, met_by_mask, positions, selected, with_masks
 
@@ -252,7 +252,7 @@ class Symbol(Traced):
                 "pass the array that is indexed as an argument; choose with np.where(mask, a, b)",
                 indexed=True,
             )
-        return self._peek() if asserting(sys._getframe(1)) else super().__array__(dtype, copy)
+        return self._peek() if is_assertion(sys._getframe(1)) else super().__array__(dtype, copy)
 
 
 def with_whole_bounds(index):

@@ -18,7 +18,7 @@ from ..rules.calling import public_name, without_defaults
 from ..rules.indexing import getitem
 from ..rules.kinds import ROWS, row_says
 from ..rules.reductions import Undefined, defined
-from ..support.callers import asking, handles
+from ..support.callers import asking_frame, is_handled
 from ..support.costs import PROGRAM_OPERATIONS, SMALL_ARRAY_BYTES
 from .program import Program, Value, dead, key_of, values_in
 from .selection import Selection
@@ -44,7 +44,7 @@ class TraceError(TypeError):
 
 def user_line():
     """Return the file and the number of the line of the user's code that is being evaluated, None if there is none."""
-    frame = asking(sys._getframe(1))
+    frame = asking_frame(sys._getframe(1))
     return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
 
@@ -157,7 +157,7 @@ class Trace(Level):
             self.tests[-1].again.append(self.asked[key])
         else:
             index = self.asked[key] = len(self.tests)
-            frame = asking(sys._getframe(1)) if looking and self.line is None else None
+            frame = asking_frame(sys._getframe(1)) if looking and self.line is None else None
             seen = None if frame is None else visit(frame, self)
             self.tests.append(Answer(len(self.program.operations), value, truth, self.here(), seen, index, []))
         return truth
@@ -246,7 +246,7 @@ class Trace(Level):
         divisor = row.divides  # by zero it raises, in compiled loops it gives inf as NumPy's
         divides = divisor is not None and type(made.payload) in (float, complex) and self.varies(entered[divisor])
         may_raise = divides or row.raises or (row.fn is getitem and self.varies(entered[1:]))
-        if may_raise and handles(sys._getframe(1), self.outermost):
+        if may_raise and is_handled(sys._getframe(1), self.outermost):
             if divides:
                 return defined(made, np.not_equal(args[divisor], 0), "division by zero")
             self.tried.append(self.program.operations[-1])

@@ -24,7 +24,7 @@ from ..graph.selection import Selection
 from ..graph.symbol import Symbol
 from ..graph.trace import Trace, TraceError
 from ..graph.turns import loops_in_verbs
-from ..support.callers import users, warn
+from ..support.callers import user_frame, warn
 from ..support.collector import collecting_seldom
 from ..support.costs import CHUNK_BYTES, KEPT_VARIANTS
 from .compiled import BACKENDS, Compiled
@@ -136,7 +136,7 @@ def traced_twice(jitted, call, examples, known, below):
         if first.tests and (first.loud or effect):  # calls on this path are evaluated by the plain function
             first, effect = first._replace(loud=first.loud or effect), None
             out.heard = True
-        if clocks.effect and not first.tests and (frame := users(sys._getframe(1))) is not None:
+        if clocks.effect and not first.tests and (frame := user_frame(sys._getframe(1))) is not None:
             warn(
                 f"jit: {jitted.__name__}: {clocks.effect} while it is traced, and not in later calls, which run compiled code: do that "
                 f"outside of the function, with what it returns",

@@ -17,7 +17,7 @@ import numpy as np
 from ..graph.program import Operation, Value, map_values
 from ..rules.inner import InnerLoop
 from ..rules.kinds import ROWS
-from ..support.ufunc_loops import address_of, call_loop, named, watched
+from ..support.ufunc_loops import address_of, call_loop, flag_functions, ufunc_named
 from .forms import Call, Made, Node, NoLoopForm, broadcast, converted, in_memory, operand_type
 from .moves import as_node
 
@@ -81,7 +81,7 @@ def name_of(ufunc):
     """Return the name that an elementwise ufunc is found by."""
     for module in ("numpy", "scipy.special", "scipy.special._ufuncs"):
         try:
-            if named(f"{module}.{ufunc.__name__}") is ufunc:
+            if ufunc_named(f"{module}.{ufunc.__name__}") is ufunc:
                 return f"{module}.{ufunc.__name__}"
         except LookupError:
             pass
@@ -93,7 +93,7 @@ def name_of(ufunc):
 
 def laid_out(operation, asked):
     """Return the step that calls a loop."""
-    ufunc = named(asked.ufunc)
+    ufunc = ufunc_named(asked.ufunc)
     operands = list(map(as_node, asked.operands))
     types = asked.types or types_of(ufunc, operands)
     letters = types.replace("->", "")
@@ -112,7 +112,7 @@ def laid_out(operation, asked):
     layout = layout_of([*(node.shape for node in placed), *shapes], dtypes, cores, axis, rest)
     raises = ROWS[operation.fn].raises
     if raises:
-        watched()
+        flag_functions()
     results = list(zip(shapes, dtypes[ufunc.nin :], strict=True))
     if asked.overwrites:
         results.insert(0, (placed[0].shape, dtypes[0]))

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..graph.program import Operation, Value, key_of, map_values
 from ..rules.calling import public_name
-from ..support.ufunc_loops import INVALID, enter, watched
+from ..support.ufunc_loops import INVALID, enter, flag_functions
 from .forms import Made, Node, NoLoopForm, converted, in_memory
 from .inner_loops import CallOfLoop, Layout
 
@@ -51,7 +51,7 @@ def named(operation, types):
 
 def called(operation: Operation) -> Callable[..., None]:
     """Return an operation as a function of the pointers of its arguments and results; an error raises the flag of an invalid operation."""
-    clear, _ = watched()
+    clear, _ = flag_functions()
     raised = ctypes.CDLL(None).feraiseexcept
     function = evaluated(operation)
     taken, results = list(map(reader, operation.reads)), list(map(reader, operation.outputs))

@@ -12,7 +12,7 @@ Below, ``n = u^H t v`` is the tangent in the basis of the decomposition; its cot
 import warnings
 from functools import cache
 
-from ..support.ufunc_loops import beneath, named
+from ..support.ufunc_loops import ufunc_name, ufunc_named
 from .constants import evaluate, stopped
 from .cotangents import notes_tests
 from .indexing import cast
@@ -366,13 +366,13 @@ def reflectors(a):
 @primitive
 def reflected(h, factors):
     """Return the first columns of the product of reflections."""
-    return named(beneath("qr_reduced"))(h, factors)
+    return ufunc_named(ufunc_name("qr_reduced"))(h, factors)
 
 
 @primitive
 def reflected_square(h, factors):
     """Return the product of reflections."""
-    return named(beneath("qr_complete"))(h, factors)
+    return ufunc_named(ufunc_name("qr_complete"))(h, factors)
 
 
 def by_reflections(a):

@@ -1,6 +1,6 @@
 """Pseudo-inverses, least squares, ranks: what LAPACK makes of singular values. Source: Golub & Pereyra 1973."""
 
-from ..support.ufunc_loops import beneath, named
+from ..support.ufunc_loops import ufunc_name, ufunc_named
 from .constants import evaluate
 from .cotangents import notes_tests
 from .decompositions import adjoint, conj, hermitian_svd, singular_values, svd_factors, triangle
@@ -58,7 +58,7 @@ def loops_of_least_squares(a, *rest):
 @primitive
 def least_squares(a, b, rcond):
     """Return the solutions of the columns of `b`, their sums of squares (where the rank is full), the rank, and the singular values."""
-    loop = named(beneath(*loops_of_least_squares(a)))
+    loop = ufunc_named(ufunc_name(*loops_of_least_squares(a)))
     x, squares, rank, s = loop(*(y.astype(np.result_type(a.dtype, float)) for y in (a, b)), np.float64(rcond))
     real = a.real.dtype
     return x.astype(a.dtype), squares.astype(real), rank, s.astype(real)

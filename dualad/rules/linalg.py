@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from ..support.ufunc_loops import beneath
+from ..support.ufunc_loops import ufunc_name
 from .batching import dot_form, einsum_form, matmul_form, outer_form, solve_form
 from .cotangents import is_symbolic
 from .inner import InnerLoop
@@ -379,7 +379,7 @@ def lapack(name, types, of_reals=None, **options):
         names = (names,) if type(names) is str else names
         operands = args[: types.index("->")]
         complex_ones = any(map(is_complex, operands))
-        return InnerLoop(beneath(*names), operands, types if complex_ones else of_reals or types.lower(), **options)
+        return InnerLoop(ufunc_name(*names), operands, types if complex_ones else of_reals or types.lower(), **options)
 
     return inner
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..support.callers import handles
+from ..support.callers import is_handled
 from .cotangents import is_symbolic, level_of_symbol
 from .indexing import number
 from .reductions import defined
@@ -93,7 +93,7 @@ def compiled(body: Callable, name: str) -> Callable:
         level = level_of_symbol(out)
         if level is None or out.dtype.kind != "f":
             return out
-        if hasattr(level, "outermost") and handles(sys._getframe(1), level.outermost):
+        if hasattr(level, "outermost") and is_handled(sys._getframe(1), level.outermost):
             out = defined(out, is_value(out, (*args, *kwargs.values())), f"{name}: domain or range error")
         return number(out)
 

@@ -42,17 +42,17 @@ class Cached(Generic[Rest, Result]):
     @trimmed
     def __call__(self, *args: Rest.args, **kwargs: Rest.kwargs) -> tuple[Any, ...]:
         """Return the value, the Jacobian, and the aux where there is one."""
-        return tuple(map(copied, self.results(args, kwargs)))
+        return tuple(map(copy_tree, self.results(args, kwargs)))
 
     @trimmed
     def value(self, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
         """Return what f does, without its aux."""
-        return copied(self.results(args, kwargs)[0])
+        return copy_tree(self.results(args, kwargs)[0])
 
     @trimmed
     def jacobian(self, *args: Rest.args, **kwargs: Rest.kwargs) -> Any:
         """Return the Jacobian."""
-        return copied(self.results(args, kwargs)[1])
+        return copy_tree(self.results(args, kwargs)[1])
 
     def results(self, args, kwargs):
         """Return the results at a point, which is evaluated if no thread has done so."""
@@ -106,10 +106,10 @@ def fingerprint(args, kwargs):
     return seen
 
 
-def copied(tree):
-    return optree.tree_map(own, tree)
+def copy_tree(tree):
+    return optree.tree_map(own_copy, tree)
 
 
-def own(leaf):
+def own_copy(leaf):
     """Return a copy of an array or a sparse matrix, anything else as it is."""
     return leaf.copy() if hasattr(leaf, "copy") and getattr(leaf, "ndim", False) else leaf

@@ -62,14 +62,14 @@ def owner_of(frame):
     return owner(frame.f_code.co_filename)
 
 
-def outwards(frame):
+def outer_frames(frame):
     """Yield a frame and those that called it, each with the line that it is at."""
     while frame is not None:
         yield frame, frame.f_lineno
         frame = frame.f_back
 
 
-def asking(frame):
+def asking_frame(frame):
     """Return the frame, from this one outwards, that is neither ours nor NumPy's nor of Python's library; None if there is none."""
     while frame is not None and owner(frame.f_code.co_filename) in BETWEEN:  # of every operation that is traced
         frame = frame.f_back
@@ -86,20 +86,20 @@ def asks_exactly(frame):
 
 
 @cache
-def searches(file):
+def is_of_optimizers(file):
     """Return whether a source file is of SciPy's optimizers, whose comparisons decide where they look next."""
     return owner(file) == "scipy" and "optimize" in file.split(os.sep)
 
 
-def users(frame):
+def user_frame(frame):
     """Return the user's frame, from this one outwards; that of a package where there is none."""
     seen = frame
     while seen is not None and owner_of(seen):
         seen = seen.f_back
-    return seen or asking(frame)
+    return seen or asking_frame(frame)
 
 
-def within(frames):
+def package_function(frames):
     """Return the function of an installed package that the user's code called, and where, if one asks here; else None twice.
 
     `frames` are pairs of a frame and its line, innermost first.
@@ -116,12 +116,12 @@ def within(frames):
 
 def innermost(frame):
     """Return the function of the innermost package that asks here, and its root module if `dualad.adapt` may take it; else None twice."""
-    inner = asking(frame)
+    inner = asking_frame(frame)
     package = "" if inner is None else owner_of(inner)
     if package == "":
         return None, None
     called = [inner]
-    while (frame := asking(called[-1].f_back)) is not None and owner_of(frame) == package:
+    while (frame := asking_frame(called[-1].f_back)) is not None and owner_of(frame) == package:
         called.append(frame)
     root = inner.f_globals.get("__name__", "").partition(".")[0]
     of_python = inner.f_code.co_filename.endswith(".py") and root in sys.modules and root not in EXACT | {"scipy"}
@@ -130,7 +130,7 @@ def innermost(frame):
 
 def name_of(frames):
     """Return the name of the first function of these frames that its package offers in public, else of the first."""
-    called = [pair for frame in frames for pair in running(frame)]
+    called = [pair for frame in frames for pair in running_functions(frame)]
     for module, name in called:
         parts = module.split(".")
         for count in range(1, len(parts) + 1):
@@ -145,7 +145,7 @@ def name_of(frames):
     return owner_of(frames[0])
 
 
-def running(frame):
+def running_functions(frame):
     """Yield the module and the name of the function that a frame runs, and of functions that it closes over: those that it wraps."""
     module, called = frame.f_globals.get("__name__", ""), frame.f_code
     if module.startswith("scipy.stats.") and "<locals>" not in called.co_qualname:  # its distributions are objects
@@ -189,7 +189,7 @@ def place(frame, number):
 
 def line():
     """Return the place of the innermost frame of the user's code, or of a package's where there is none."""
-    frame = asking(sys._getframe())
+    frame = asking_frame(sys._getframe())
     return "place unknown" if frame is None else place(frame, frame.f_lineno)
 
 
@@ -204,12 +204,12 @@ def operation(code, offset):
     return dis.opname[code.co_code[offset]] if 0 <= offset < len(code.co_code) else ""
 
 
-def asserting(frame):
+def is_assertion(frame):
     """Return whether a frame is in ``numpy.testing``, which compares values and returns none."""
     return frame.f_globals.get("__name__", "").startswith("numpy.testing")
 
 
-def storing(frame):
+def is_item_assignment(frame):
     """Return whether the statement that a frame is at assigns to elements: ``a[i] = ...``."""
     return operation(frame.f_code, frame.f_lasti) in ("STORE_SUBSCR", "STORE_SLICE")
 
@@ -227,21 +227,21 @@ def explain(error, refusal, objects):
         return
     vars(error)["explained"] = True  # not by attribute, which an error may refuse (a frozen dataclass)
     steps = traced_back(error)
-    deliberate = vars(error).get(ORIGIN, raises(*steps[0]))
-    name, where = within((frame, number) for frame, number, _ in steps)
-    cause = error.__cause__ if not (deliberate and ours(error)) else None
-    while cause is not None and not ours(cause):
+    deliberate = vars(error).get(ORIGIN, is_at_raise(*steps[0]))
+    name, where = package_function((frame, number) for frame, number, _ in steps)
+    cause = error.__cause__ if not (deliberate and is_ours(error)) else None
+    while cause is not None and not is_ours(cause):
         cause = cause.__cause__
     if (
         cause is None
         and name is not None
         and str(refusal).startswith(f"{name} ")
-        and (not deliberate or (not ours(error) and OF_DTYPES.search(str(error))))
+        and (not deliberate or (not is_ours(error) and OF_DTYPES.search(str(error))))
     ):
         cause = refusal
         if deliberate:
             vars(cause).setdefault("__notes__", []).append(f"its own message: {error}")
-    elif cause is None and type(error) is AttributeError and not deliberate and ours(error):
+    elif cause is None and type(error) is AttributeError and not deliberate and is_ours(error):
         cause = refusal  # compiled code went on with it pending, and Python then finds no attributes
     if cause is not None:
         vars(cause)["explained"] = True
@@ -249,8 +249,8 @@ def explain(error, refusal, objects):
     notes = vars(error).setdefault("__notes__", [])
     ways_out = SEEDS if "SeedSequence" in str(error) else WAYS_OUT
     if name is not None and where not in str(error):
-        notes.append(f"raised inside {name}, called {where}{'' if ours(error) else f'; if it was given traced values: {ways_out}'}")
-    elif name is None and not deliberate and not ours(error) and issubclass(type(error), TypeError) and CLASSES.search(str(error)):
+        notes.append(f"raised inside {name}, called {where}{'' if is_ours(error) else f'; if it was given traced values: {ways_out}'}")
+    elif name is None and not deliberate and not is_ours(error) and issubclass(type(error), TypeError) and CLASSES.search(str(error)):
         where = next((place(frame, number) for frame, number, _ in steps if not owner_of(frame)), "place unknown")  # the user's
         notes.append(f"a traced value was given to code that takes plain ones, {where}: {ways_out}")
     if objects is not None and not deliberate and "read-only" in str(error):
@@ -280,12 +280,12 @@ def traced_back(error):
     return steps[::-1]
 
 
-def raises(frame, number, offset):
+def is_at_raise(frame, number, offset):
     """Return whether a frame is at a statement that raises."""
     return operation(frame.f_code, offset) in ("RAISE_VARARGS", "RERAISE")
 
 
-def ours(error):
+def is_ours(error):
     """Return whether an error was raised in this package."""
     steps = traced_back(error)
     return ORIGIN in vars(error) or (bool(steps) and owner_of(steps[0][0]) == "dualad")
@@ -332,7 +332,7 @@ def trim_one(error):
     """Cut the frames out of the traceback of one error, not of those behind it."""
     steps, kept, step = traced_back(error), [], error.__traceback__
     if steps and owner_of(steps[0][0]) == "dualad":
-        deliberate = raises(*steps[0])
+        deliberate = is_at_raise(*steps[0])
         if not deliberate and isinstance(error, MISTAKES):
             return
         vars(error)[ORIGIN] = deliberate
@@ -353,17 +353,17 @@ def trim_one(error):
 # --- try blocks -------------------------------------------------------------------------------------------------------------
 
 
-def handles(frame, last):
+def is_handled(frame, last):
     """Return whether an error would be handled in a frame or those outside of it, up to one that runs `last`."""
     while frame is not None and frame.f_code is not last:
-        if owner_of(frame) not in BETWEEN and any(start <= frame.f_lasti < stop for start, stop in tried(frame.f_code)):
+        if owner_of(frame) not in BETWEEN and any(start <= frame.f_lasti < stop for start, stop in try_ranges(frame.f_code)):
             return True
         frame = frame.f_back
     return False
 
 
 @cache
-def tried(code):
+def try_ranges(code):
     """Return the ranges of instructions of a function that stand in try blocks: from the table that CPython keeps of them."""
     known: Any = dis.Bytecode(code)
     return [

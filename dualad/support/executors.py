@@ -87,7 +87,7 @@ class Crew:
         """Give the executor a task; `name` says what it computes."""
         try:
             if isinstance(self.executor, ThreadPoolExecutor):
-                task, args = waited_for, (waiting_threads(), task, *args)
+                task, args = run_awaited, (waiting_threads(), task, *args)
             future = self.executor.submit(task, *args)
         except Exception as error:
             raise self.explained(error, name) from error
@@ -166,7 +166,7 @@ def waiting_threads():
     return threading.current_thread(), *getattr(HERE, "waiting", ())
 
 
-def waited_for(waiting, task, *args):
+def run_awaited(waiting, task, *args):
     """Do a task for which threads wait."""
     HERE.waiting = waiting
     try:

@@ -44,7 +44,7 @@ def in_child(function):
     IN_CHILD.append(function)
 
 
-def take():
+def acquire_locks():
     """Take all locks, waiting for one only while no other is held: their order is anybody's."""
     waited = HELD[0] if HELD else None
     while waited is not None:
@@ -64,24 +64,24 @@ def take():
         waited = refused
 
 
-def give():
+def release_locks():
     taken = TAKEN.copy()
     TAKEN.clear()  # before another thread can take them
     for lock in taken:
         lock.release()
 
 
-def begin():
+def reset_child():
     """Make a child usable: it has this thread alone."""
     global generation
     generation += 1
     for function in IN_CHILD:
         function()
-    give()
+    release_locks()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=take, after_in_parent=give, after_in_child=begin)
+    os.register_at_fork(before=acquire_locks, after_in_parent=release_locks, after_in_child=reset_child)
 
 
 @cache
@@ -93,7 +93,7 @@ def compiler():
     import logging  # noqa: F401
 
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=take)
+        os.register_at_fork(before=acquire_locks)
     return COMPILER
 
 

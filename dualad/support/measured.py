@@ -26,7 +26,7 @@ TRACING = Tracing()
 in_child(TRACING.abandon)
 
 
-def measured(compute, *args):
+def measure_peak(compute, *args):
     """Return the result of a function, and the most bytes that Python and NumPy had allocated at one moment beyond those before.
 
     Code runs slower meanwhile. What other threads allocate counts too; what compiled code allocates for itself does not.

@@ -42,7 +42,7 @@ class Head(ctypes.Structure):
 
 
 @cache
-def named(name: str) -> np.ufunc:
+def ufunc_named(name: str) -> np.ufunc:
     """Return the ufunc of a name such as ``numpy.linalg._umath_linalg.inv``."""
     module, _, last = name.rpartition(".")
     try:
@@ -59,12 +59,12 @@ def enter(name: str, types: str, function: Callable[..., None]) -> None:
     entered[name, types] = LOOP(function)
 
 
-def beneath(*names: str) -> str:
+def ufunc_name(*names: str) -> str:
     """Return the whole name of a ufunc under `numpy.linalg`: the first of these that there is, or the first."""
     whole = [f"numpy.linalg._umath_linalg.{name}" for name in names]
     for name in whole:
         try:
-            named(name)
+            ufunc_named(name)
         except LookupError:
             continue
         return name
@@ -76,7 +76,7 @@ def address_of(name: str, types: str) -> tuple[int, int]:
     """Return where the loop of these types is, written as in ``ufunc.types``, and the data that it is given."""
     if (name, types) in entered:
         return ctypes.cast(entered[name, types], ctypes.c_void_p).value or 0, 0
-    ufunc = named(name)
+    ufunc = ufunc_named(name)
     if sys.implementation.name != "cpython":
         raise LookupError("this is not CPython")
     if types not in ufunc.types:
@@ -101,7 +101,7 @@ def symbol_of(name: str, types: str) -> str:
 
 
 @cache
-def watched() -> tuple:
+def flag_functions() -> tuple:
     """Return C's functions that clear and test flags of floating-point operations."""
     library: Any = ctypes.CDLL(None) if os.name == "posix" and platform.machine() in PROCESSORS else None
     if not hasattr(library, "feclearexcept") or not hasattr(library, "fetestexcept"):
@@ -118,7 +118,7 @@ def call_loop(
     loop = LOOP(address)
     pointers = (ctypes.c_void_p * len(arrays))(*[array.ctypes.data + low * step for array, step in zip(arrays, steps, strict=False)])
     lengths, strides = (np.array(numbers, np.intp) for numbers in ((high - low, *dimensions[1:]), steps))
-    clear, test = watched() if raises else (None, None)
+    clear, test = flag_functions() if raises else (None, None)
     if raises:
         clear(INVALID)
     loop(ctypes.addressof(pointers), lengths.ctypes.data, strides.ctypes.data, data)

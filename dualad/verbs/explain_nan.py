@@ -14,7 +14,7 @@ from ..core.levels import Handle, Level
 from ..forward.dual import make_dual
 from ..forward.push import direction_for
 from ..forward.seeding import check_function, flatten_input
-from ..support.callers import line, trimmed, users, warn
+from ..support.callers import line, trimmed, user_frame, warn
 
 # --- public -----------------------------------------------------------------------------------------------------------------
 
@@ -64,7 +64,7 @@ def warn_not_finite(where: str, what: str, result: Any, f: Callable[..., Any], *
     with evaluating():  # compiled functions plainly, so that their lines are known
         report = first_report(f, point, None, "value") or first_report(f, point, None)
     why = report or "evaluated again, no operation gave a value or a tangent that is not finite; a cotangent may have overflowed"
-    warn(f"{where}: the {what} is not finite: {why}", users(sys._getframe(1)))
+    warn(f"{where}: the {what} is not finite: {why}", user_frame(sys._getframe(1)))
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------

@@ -9,14 +9,14 @@ import pytest
 from in_groups import for_each
 
 from checkpoint.storage import Disk, Memory, Session, Storage, Tiers, background
-from checkpoint.storage.memory import itself
+from checkpoint.storage.memory import identity
 from checkpoint.storage.states import copy_state
 from checkpoint.storage.storage import check_storage
 
 STORAGES = {
     "memory": lambda path: Memory(),
     "copied": lambda path: Memory(copy=lambda state: copy_state(state)),
-    "as they are": lambda path: Memory(copy=itself),
+    "as they are": lambda path: Memory(copy=identity),
     "zlib": lambda path: Memory(compress="zlib"),
     "disk": Disk,
     "files": lambda path: Disk(path, queue=1),
@@ -40,7 +40,7 @@ def session(storage):
 
 
 def test_copies_on_save_and_on_load(storage, session):
-    if storage == Memory(copy=itself):
+    if storage == Memory(copy=identity):
         pytest.skip("it makes no copies")
     x = np.arange(6.0).reshape(2, 3)
     for k in range(4):
@@ -105,7 +105,7 @@ def test_misuse_is_an_error(storage, session, state):
 
 
 def test_states_that_nobody_writes_into_are_kept_as_they_are():
-    session, state = Memory(copy=itself).open(), [1.0, 2.0, 3.0]
+    session, state = Memory(copy=identity).open(), [1.0, 2.0, 3.0]
     session.save(5, state)
     assert session.load(5) is state is session.copy(state) and session.nbytes(5) == 24
 

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from checkpoint.storage import Disk, Memory, Tiers, background
-from checkpoint.storage.tiered import tiers
+from checkpoint.storage.tiered import with_tiers
 
 
 @pytest.fixture
@@ -73,8 +73,8 @@ def test_a_drop_that_fails_leaves_both_tiers_with_the_same_states(session, monke
 
 def test_what_a_user_chose_becomes_one_tier():
     places = frozenset({0})
-    assert tiers(Memory(), places) == Tiers(Memory(), Disk(), places)
-    assert tiers(Memory(compress="zlib"), places) == Tiers(Memory(compress="zlib"), Disk(), places)
-    assert tiers(Disk("a"), places) == Tiers(Memory(), Disk("a"), places)
-    assert tiers(Tiers(Memory(), Disk("a")), places) == Tiers(Memory(), Disk("a"), places)
-    assert tiers(Disk("a"), frozenset()) == Disk("a")
+    assert with_tiers(Memory(), places) == Tiers(Memory(), Disk(), places)
+    assert with_tiers(Memory(compress="zlib"), places) == Tiers(Memory(compress="zlib"), Disk(), places)
+    assert with_tiers(Disk("a"), places) == Tiers(Memory(), Disk("a"), places)
+    assert with_tiers(Tiers(Memory(), Disk("a")), places) == Tiers(Memory(), Disk("a"), places)
+    assert with_tiers(Disk("a"), frozenset()) == Disk("a")

@@ -12,7 +12,7 @@ from comparing import close, outcome
 
 from checkpoint import chain, grad
 from dualad import adapt, gradient, jit
-from dualad.support.callers import tried
+from dualad.support.callers import try_ranges
 
 REGULAR, SINGULAR, OTHER = np.array([[2.0, 1.0], [1.0, 3.0]]), np.ones((2, 2)), np.array([[9.0, 1.0], [1.0, 0.0]])
 LARGE, LARGE_SINGULAR = np.eye(12) * 2.0, np.ones((12, 12))
@@ -218,5 +218,5 @@ def test_floating_point_errors_are_refused():
 
 
 def test_the_table_of_exceptions_is_read_for_try_blocks_only():
-    assert len(tried(inverse_or_not.__code__)) and not tried(suppressed.__code__)
-    assert not tried(helper.__code__) and not tried((lambda a: [v + 1 for v in a]).__code__)
+    assert len(try_ranges(inverse_or_not.__code__)) and not try_ranges(suppressed.__code__)
+    assert not try_ranges(helper.__code__) and not try_ranges((lambda a: [v + 1 for v in a]).__code__)

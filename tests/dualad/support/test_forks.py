@@ -79,13 +79,13 @@ PROGRAMS = {
     """,
     "a measurement": """
         import tracemalloc
-        from dualad.support.measured import measured
+        from dualad.support.measured import measure_peak
 
         def child():
             assert not tracemalloc.is_tracing()
-            assert measured(lambda: len(bytes(100_000)))[1] >= 100_000 and not tracemalloc.is_tracing()
+            assert measure_peak(lambda: len(bytes(100_000)))[1] >= 100_000 and not tracemalloc.is_tracing()
 
-        begin(lambda: measured(pause))
+        begin(lambda: measure_peak(pause))
         fork(child)
     """,
     "a pull": """
@@ -219,11 +219,11 @@ def test_locks_are_taken_in_any_order(monkeypatch):
     thread = threading.Thread(target=work)
     thread.start()
     has_second.wait(30)
-    forks.take()
+    forks.acquire_locks()
     assert {*map(id, forks.TAKEN)} == {id(first), id(second)}
     thread.join(30)
     assert not thread.is_alive()
-    forks.give()
+    forks.release_locks()
     assert not forks.TAKEN and first.acquire(blocking=False) and second.acquire(blocking=False)
 
 
