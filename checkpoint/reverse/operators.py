@@ -18,7 +18,7 @@ from dualad.core.dispatch import apply, indexed, strengthen
 from dualad.core.levels import Handle, new, shared_view
 from dualad.core.traced import GETITEM, Traced
 from dualad.forward.generated import SHORT, define_operators
-from dualad.forward.operators import BASIC, SETTINGS
+from dualad.forward.operators import BASIC, SETTINGS, rounds_itself
 from dualad.rules.cotangents import FLOAT
 from dualad.rules.indexing import getitem
 from dualad.rules.kinds import ROWS, Abstract, Composite, Constant, Differentiable, Elementwise
@@ -113,8 +113,14 @@ def general_operator(row: Any, method: str, reflected: bool) -> Callable[[Var, A
         args, tape = (other, self) if reflected else (self, other), self.level
         if (r := evaluate_directly(row, row.of_numbers, args, NO_KEYWORDS, tape)) is not None:
             return r
-        plain = tape.plain and row.complex_body is None and of_one_level(args, tape)
-        return self._interpret(row, args, NO_KEYWORDS) if plain else slow(self, other)
+        kind = type(other.primal) if type(other) is Var and other.level is tape else type(other)
+        plain = of_one_level(args, tape) or (rounds_itself(type(self.primal), kind) and kind is not ndarray)
+        if tape.plain and row.complex_body is None and plain:
+            try:
+                return self._interpret(row, args, NO_KEYWORDS, row.of_numbers)
+            except ZeroDivisionError:  # of Python's complex numbers, where NumPy has inf or NaN
+                pass
+        return slow(self, other)
 
     return general
 

@@ -137,6 +137,14 @@ def define_operators():
     kind.to_device = to_device
     kind.__array_namespace__ = array_namespace
     kind.__hash__ = None
+    kind.__abs__ = absolute
+
+
+def absolute(self):
+    """Return ``abs(x)``, which NumPy rounds otherwise than its ufunc where x is a complex number."""
+    if self.dtype.kind == "c" and not self.shape:
+        return self._restate(abs, ROWS[np.absolute].complex_body, (self,), {})
+    return np.absolute(self)
 
 
 def no_memory(x, name):

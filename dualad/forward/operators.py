@@ -71,25 +71,31 @@ def texts(row, *active):
 
 
 def general_operator(row, method, reflected):
-    """Return the operator for all other operands: by Python's operator where a value is an array, else by the ufunc."""
+    """Return the operator for all other operands: by Python's operator where that rounds itself, else by the ufunc."""
     slow, operate = getattr(Traced, method), row.of_numbers
 
     def general(self, other):
-        kind = type(other)
-        if (
-            type(self.primal) is np.ndarray
-            and is_current(self)
-            and (
-                (kind is Dual and other.level is self.level and type(other.primal) is np.ndarray and is_current(other))
-                or kind is float
-                or kind is int
-                or (kind is np.ndarray and other.dtype != object)
-            )
+        kind, value = type(other), type(self.primal)
+        if is_current(self) and (
+            rounds_itself(value, type(other.primal))
+            if kind is Dual and other.level is self.level and is_current(other)
+            else rounds_itself(value, kind) and (kind is not np.ndarray or other.dtype != object)
         ):
-            return self._interpret(row, (other, self) if reflected else (self, other), {}, operate)
+            try:
+                return self._interpret(row, (other, self) if reflected else (self, other), {}, operate)
+            except ZeroDivisionError:  # of Python's complex numbers, where NumPy has inf or NaN
+                pass
         return slow(self, other)
 
     return general
+
+
+ROUNDING = {np.ndarray, complex, np.complex128, np.complex64, np.float64, np.float32, np.float16}
+
+
+def rounds_itself(first, second):
+    """Return whether these are the types of plain operands, and not of two reals of Python: operators round others than ufuncs do."""
+    return (first in ROUNDING and (second in ROUNDING or second is float or second is int)) or (second in ROUNDING and first is float)
 
 
 def is_current(x):

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from checkpoint import grad
+from checkpoint import grad, vjp
 from dualad import Dual, derivative, gradient, jvp, primal
 from dualad.core.levels import Level
 from dualad.forward.dual import make_dual
@@ -231,3 +231,19 @@ def test_comparisons_of_numbers_are_numpys(compare):
                 return x
 
             differentiate(f)(a)
+
+
+@pytest.mark.parametrize("dtype", [complex, np.complex128, np.complex64, np.float64, np.float32])
+def test_numbers_are_rounded_as_the_operators_of_their_kind_round(dtype):
+    functions = [
+        operator.add, operator.sub, operator.mul, operator.truediv, operator.pow, lambda x, y: x * (0.3 - 1j), lambda x, y: 1.7**y,
+        lambda x, y: (0.3 - 1j) * x, lambda x, y: x**3, lambda x, y: x.conjugate() * x, lambda x, y: y / 3, lambda x, y: abs(x) * abs(y),
+    ]  # fmt: skip
+    random = np.random.default_rng(0)
+    pairs = random.uniform(0.5, 2.0, (60, 2))
+    for x, y in pairs if dtype in (np.float64, np.float32) else pairs + 1j * pairs[::-1]:
+        x, y = dtype(x), dtype(y)
+        for k, f in enumerate(functions):
+            for value in (jvp(f, (x, y), (x, y))[0], vjp(f, x, y)[0]):
+                expected = np.asarray(f(x, y))
+                assert np.asarray(value).dtype == expected.dtype and np.asarray(value).tobytes() == expected.tobytes(), k
