@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import optree
 
-from dualad.forward.seeding import check_flags, check_function, chosen
+from dualad.forward.seeding import check_flags, check_function, chosen_positions
 from dualad.jit.jit import Jit
 from dualad.jit.members import Members, results_of
 from dualad.support.callers import trim, trimmed
@@ -109,7 +109,7 @@ def map_gradients(
     if not isinstance(xs, Iterable) or isinstance(xs, dict | str) or (hasattr(xs, "ndim") and not xs.ndim):
         raise TypeError(f"map_gradients: xs is {type(xs).__name__} {xs!r}: give the members, a list of what f takes as its first argument")
     members = list(xs)
-    chosen((None, *args), argnums, "map_gradients")
+    chosen_positions((None, *args), argnums, "map_gradients")
     here: Callable[..., Iterator[Outcome]] = compiled_outcomes if isinstance(f, Jit) else separate_outcomes
     compute = here if executor is None else partial(on_executor, executor)
     results: list[Any] = [(None, None)] * len(members)
@@ -139,7 +139,7 @@ def one_member(f: Callable[..., Any], x: Any, args: tuple[Any, ...], options: Op
 def compiled_outcomes(f: Jit[..., Any], members: list[Any], args: tuple[Any, ...], options: Options) -> Iterator[Outcome]:
     """Yield the number of each member and its outcome, computed in one compiled loop where all are alike and none fails."""
     kept: dict[tuple[Any, ...], Jit[..., Any]] = vars(f).setdefault("gradients", {})
-    positions, single = chosen((None, *args), options["argnums"], "map_gradients")
+    positions, single = chosen_positions((None, *args), options["argnums"], "map_gradients")
     key = options["nan_safe"], single, *positions
     if key not in kept:
         kept[key] = Jit(value_and_grad(f, **options), *f.options)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy import float64, ndarray
 
-from dualad.core.conversions import another_goes_first
+from dualad.core.conversions import defers_to_container
 from dualad.core.dispatch import apply, indexed, strengthen
 from dualad.core.levels import Handle, new, shared_view
 from dualad.core.traced import GETITEM, Traced
@@ -139,7 +139,7 @@ def abstract(array: Any) -> Any:
 
 def array_function(self: Var, fn: Callable[..., Any], types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Evaluate an array function of a row that is linear in its first argument, or of small arrays, directly."""
-    if len(types) > 1 and another_goes_first(types):
+    if len(types) > 1 and defers_to_container(types):
         return Traced.__array_function__(self, fn, types, args, kwargs)
     row, tape, a = ROWS.get(fn), self.level, self.primal
     if fn is np.stack and len(args) == 1 and not kwargs and type(a) is float and tape.plain and (r := stack(args[0], tape)) is not None:

@@ -10,21 +10,20 @@ import numpy as np
 import optree
 
 from dualad.core.dispatch import dtype_of
-from dualad.core.levels import INSTEAD, Level, instead_of
+from dualad.core.levels import INSTEAD, Level, replacement_of
 from dualad.core.traced import Traced
-from dualad.dask.arrays import LAZY, like_chunks, outside
+from dualad.dask.arrays import LAZY, like_chunks, to_dask
 from dualad.forward.directions import unwrap, wrap
 from dualad.forward.push import zero_like
 from dualad.forward.seeding import (
     check_scalar,
-    chosen,
+    chosen_positions,
     curried,
     flatten_arguments,
     flatten_input,
     flatten_output,
-    handed_out,
-    made_own,
     note_lists,
+    own_buffers,
     pack_leaf,
     plain,
     scalar_kinds,
@@ -32,6 +31,7 @@ from dualad.forward.seeding import (
     take_aux,
     unflatten_arguments,
     unflatten_output,
+    value_for_caller,
     with_arguments,
 )
 from dualad.forward.streaming import chunk_size
@@ -178,7 +178,7 @@ def gradient_function(
     @wraps(f)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
         try:
-            positions, single = chosen(args, argnums, where)
+            positions, single = chosen_positions(args, argnums, where)
             of_primals = with_arguments(f, args, kwargs, positions)
             primals = args if len(args) == len(positions) == 1 else tuple(args[i] for i in positions)
             recording = Recording(of_primals, primals, where, nan_safe, has_aux, check_scalar)
@@ -218,7 +218,7 @@ class Recording:
         self.leaves, self.structure = flatten_arguments(primals, where, None, empty=True)
         self.python_scalars, weak = scalar_kinds(primals)
         if INSTEAD:
-            f = instead_of(f, self.leaves)
+            f = replacement_of(f, self.leaves)
         self.tape = Tape(nan_safe, weak)
         if where in ("jacobian", "jacobian_rows"):
             self.tape.pulled_in_lanes = True
@@ -238,10 +238,10 @@ class Recording:
                 outs, self.out_structure = flatten_output(out, where)
                 self.nodes, self.values = [], []
                 for leaf in outs:
-                    self.values.append(plain(handed_out(leaf, tape), self.python_scalars))  # first: a view is brought up to date
+                    self.values.append(plain(value_for_caller(leaf, tape), self.python_scalars))  # first: a view is brought up to date
                     self.nodes.append(leaf.node if type(leaf) is Var and leaf.level is tape else None)
                 if has_aux:
-                    self.aux = optree.tree_map(lambda leaf: outside(handed_out(pack_leaf(leaf), tape)), self.aux)
+                    self.aux = optree.tree_map(lambda leaf: to_dask(value_for_caller(pack_leaf(leaf), tape)), self.aux)
         except BaseException:
             self.release()
             raise
@@ -278,7 +278,7 @@ class Recording:
         for i, (g, leaf) in enumerate(zip(pulled, self.leaves, strict=True)):
             if not (type(g) is np.ndarray is type(leaf) and g.dtype is leaf.dtype):
                 pulled[i] = self.finish(g, leaf)
-        return tuple(unflatten_arguments(self.structure, made_own(pulled, leaves)))
+        return tuple(unflatten_arguments(self.structure, own_buffers(pulled, leaves)))
 
     def finish(self, g: Any, leaf: Any) -> Any:
         """Return a cotangent as users get it: of the primal's dtype, their own; zeros where nothing depends on it."""
@@ -364,4 +364,4 @@ class Recording:
             zero_like(value) if t is None else np.broadcast_to(t, shape_of(value)).copy()[()] if shape_of(t) != shape_of(value) else t
             for t, value in zip(results, self.values, strict=True)
         ]
-        return optree.tree_unflatten(self.out_structure, [outside(plain(t, self.python_scalars)) for t in results])
+        return optree.tree_unflatten(self.out_structure, [to_dask(plain(t, self.python_scalars)) for t in results])

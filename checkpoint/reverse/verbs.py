@@ -11,13 +11,13 @@ import optree
 from numpy.typing import NDArray
 
 from dualad.core.dispatch import dtype_of
-from dualad.forward.push import along
+from dualad.forward.push import push_along
 from dualad.forward.seeding import (
     check_chunk,
     check_flags,
     check_function,
     check_holomorphic,
-    chosen,
+    chosen_positions,
     curried,
     shape_of,
     unflatten_arguments,
@@ -28,7 +28,7 @@ from dualad.forward.streaming import chunk_size
 from dualad.sparse.compressed import Colored, Compressed, check_columns, check_rows
 from dualad.sparse.operators import make_operator
 from dualad.sparse.structural import from_structure
-from dualad.sparse.vectors import Flattened, flat, like, sizes
+from dualad.sparse.vectors import Flattened, flat, shaped_like, sizes
 from dualad.sparse.verbs import sparse_function
 from dualad.support.callers import trim, trimmed
 from dualad.support.hints import Argnums, Aux, Chunk, Decorator, Element, Flags, Fn, Jacobian, JacobianOptions, Rest, Result, X, typed_as
@@ -274,7 +274,7 @@ def hvp(f: Callable[[Any], Any], x: Any, v: Any, *, nan_safe: bool = False, has_
     """
     check_function(f, "hvp")
     check_flags("hvp", nan_safe=nan_safe, has_aux=has_aux)
-    _, *pushed = along(gradient_function(f, 0, "hvp", nan_safe, has_aux), (x,), (v,), nan_safe, has_aux, "hvp", ("x", "v"))
+    _, *pushed = push_along(gradient_function(f, 0, "hvp", nan_safe, has_aux), (x,), (v,), nan_safe, has_aux, "hvp", ("x", "v"))
     return tuple(pushed) if has_aux else pushed[0]
 
 
@@ -348,7 +348,7 @@ def dense_jacobian(
             made = from_structure(f, args, kwargs, argnums, "jacobian", holomorphic=holomorphic, nan_safe=nan_safe, has_aux=has_aux)
             if made is not None:
                 return made[1:] if has_aux else made[1]
-        positions, single = chosen(args, argnums, "jacobian")
+        positions, single = chosen_positions(args, argnums, "jacobian")
         recording = Recording(with_arguments(f, args, kwargs, positions), tuple(args[i] for i in positions), "jacobian", nan_safe, has_aux)
         check_holomorphic(recording.leaves, holomorphic, "jacobian")
         if chunk is None and recording.cheaper_forward():
@@ -375,7 +375,7 @@ class CompressedRows(Compressed):
         if colors.rows is None:
             return super().entries(colors, args, kwargs, f)
         f = f or self.f
-        positions, _ = chosen(args, self.argnums, self.where)
+        positions, _ = chosen_positions(args, self.argnums, self.where)
         g = with_arguments(f, args, kwargs, positions)
         products, aux = [], None
         if colors.forward_colors:
@@ -437,6 +437,6 @@ def recorded_operator(
 
     def rmatvec(w: Any) -> Any:
         parts = np.split(np.ravel(w), np.cumsum(sizes(outs))[:-1])
-        return flat(recording.pull_leaves([like(part, out) for part, out in zip(parts, outs, strict=True)]))
+        return flat(recording.pull_leaves([shaped_like(part, out) for part, out in zip(parts, outs, strict=True)]))
 
     return make_operator(given.leaves, outs, holomorphic, matvec, rmatvec)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core.doors import BUILTINS
-from ..core.standins import before_numba, look_up, stand_in
+from ..core.standins import look_up, python_original, stand_in
 from ..support.costs import WATCHED_LENGTH
 
 ABSENT = object()
@@ -114,7 +114,7 @@ def functions_of(x: Any) -> Iterator[FunctionType]:
         yield from functions_of(x.fset)
     elif kind in WRAPPERS or issubclass(kind, np.vectorize):
         yield from functions_of(next(getattr(x, name) for name in ("__func__", "__wrapped__", "func", "pyfunc") if hasattr(x, name)))
-    elif (function := before_numba(x)) is not None:
+    elif (function := python_original(x)) is not None:
         yield from functions_of(function)
 
 

@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import as_strided
 from ..rules.calling import placed, public_name, with_out_named
 from ..rules.creation import lift as lifted_like
 from ..rules.kinds import ROWS
-from .conversions import STALE, STANDING, lift, mapped
+from .conversions import STALE, STANDING, lift, map_nested
 from .dispatch import highest, holds_traced
 from .flat import Flat
 from .levels import FILLED, LIVE, Handle, live
@@ -46,17 +46,17 @@ class Buffer(np.ndarray):
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, out: Any = (), **kwargs: Any) -> Any:
         if not is_traced((*args, *out, *kwargs.values())):
             result = getattr(ufunc, method)(*as_array(args), **as_array({**kwargs, "out": out} if out else kwargs))
-            return given_back(result, out) if out else as_buffer(result)
+            return ufunc_result(result, out) if out else as_buffer(result)
         if method == "at":
-            return written_by(lambda x: ufunc.at(x, *lift(args[1:])), args[0], args)
+            return write_into_buffer(lambda x: ufunc.at(x, *lift(args[1:])), args[0], args)
         inputs, kwargs = lift(args), lift(kwargs)
         if not out:
             return getattr(ufunc, method)(*inputs, **kwargs)
         targets = tuple(promoted(x, args) if type(x) is Buffer else x for x in out)
         results = getattr(ufunc, method)(*inputs, out=targets, **kwargs)
         for x, target in zip(out, targets, strict=True):
-            put_back(x, target)
-        return given_back(results, out)
+            copy_to_buffer(x, target)
+        return ufunc_result(results, out)
 
     def __array_function__(self, fn: Callable, types: Any, args: Any, kwargs: Any) -> Any:
         row = ROWS.get(fn)
@@ -72,7 +72,7 @@ class Buffer(np.ndarray):
             result = fn(*as_array(args), **as_array(kwargs))
             return out if out is not None else as_buffer(result, *leaves((args, kwargs)))
         if row is not None and row.writes and type(args[0]) is Buffer:
-            return written_by(lambda x: fn(x, *lift(args[1:]), **lift(kwargs)), args[0], (args, kwargs))
+            return write_into_buffer(lambda x: fn(x, *lift(args[1:]), **lift(kwargs)), args[0], (args, kwargs))
         if type(out) is not Buffer:
             return fn(*lift(args), **lift(kwargs))
         del kwargs["out"]
@@ -87,7 +87,7 @@ class Buffer(np.ndarray):
 
     def __getitem__(self, index: Any) -> Any:
         if not became_traced(self):
-            return lifted_to(index, as_array(self))[index] if is_traced(index) else super().__getitem__(index)
+            return lift_like(index, as_array(self))[index] if is_traced(index) else super().__getitem__(index)
         if view_of(self) is None and type(part := super().__getitem__(index)) is Buffer and became_traced(part):
             return part  # to be written through
         return value_of(self)[index]
@@ -234,21 +234,21 @@ def promoted(x: Buffer, given: Any) -> Any:
     if not became_traced(x):
         owner = owner_of(x)
         memory = as_strided(as_array(owner), (owner.size,), (owner.itemsize,))
-        vector = lifted_to(given, memory.copy())
+        vector = lift_like(given, memory.copy())
         memory[...] = STALE if x.dtype.kind == "f" else complex(STALE, STALE)
         FILLED.update(live())
         x._root.memory, x._root.owner, x._root.vector = memory, owner, vector
     return value_of(x)
 
 
-def written_by(write: Callable, x: Any, given: Any) -> None:
+def write_into_buffer(write: Callable, x: Any, given: Any) -> None:
     """Let a function write into a buffer."""
     target = promoted(x, given) if type(x) is Buffer else x
     write(target)
-    put_back(x, target)
+    copy_to_buffer(x, target)
 
 
-def put_back(x: Any, target: Any) -> None:
+def copy_to_buffer(x: Any, target: Any) -> None:
     """Write what was computed into the traced array of a buffer, where that is a copy."""
     if type(x) is Buffer and became_traced(x) and view_of(x) is None:
         x[...] = target
@@ -284,14 +284,14 @@ def leaves(x: Any) -> Iterator[Any]:
         yield x
 
 
-def lifted_to(given: Any, x: Any) -> Any:
+def lift_like(given: Any, x: Any) -> Any:
     """Return an array as a traced constant, of the level of what is given."""
     return lifted_like(highest(list(leaves(lift(given)))), x)
 
 
 def as_array(x: Any) -> Any:
     """Return buffers as NumPy's arrays, also in tuples, lists and dicts."""
-    return mapped(plain, x)
+    return map_nested(plain, x)
 
 
 def plain(x: Any) -> Any:
@@ -317,7 +317,7 @@ def as_buffer(made: Any, *sources: Any) -> Any:
     return made.view(Buffer) if LIVE and made.base is None and made.flags.writeable else made
 
 
-def given_back(result: Any, out: Any) -> Any:
+def ufunc_result(result: Any, out: Any) -> Any:
     """Return what a ufunc with ``out=`` returns: the arrays that it wrote into, or made where there was none."""
     if len(out) == 1:
         return out[0]
@@ -359,12 +359,12 @@ def writing(name: str) -> Callable:
     def method(self: Buffer, *args: Any, **kwargs: Any) -> None:
         if not became_traced(self) and not is_traced((args, kwargs)):
             return numpys(self, *args, **kwargs)
-        return written_by(lambda x: getattr(x, name)(*lift(args), **lift(kwargs)), self, (args, kwargs))
+        return write_into_buffer(lambda x: getattr(x, name)(*lift(args), **lift(kwargs)), self, (args, kwargs))
 
     return method
 
 
-def showing(name: str) -> Any:
+def viewing(name: str) -> Any:
     """Return a method, or a property, whose result is a buffer of the same memory, or a part of the traced array."""
     numpys = getattr(np.ndarray, name)
     ask = numpys.__get__ if hasattr(numpys, "__set__") else None
@@ -378,19 +378,19 @@ def showing(name: str) -> Any:
 
     def assign(self: Buffer, v: Any) -> None:
         if became_traced(self) or is_traced(v):
-            written_by(lambda x: setattr(x, name, lift(v)), self, v)
+            write_into_buffer(lambda x: setattr(x, name, lift(v)), self, v)
         else:
             numpys.__set__(self, v)
 
     return property(method, assign) if ask else method
 
 
-def memory(name: str) -> property:
+def memory_view(name: str) -> property:
     """Return an attribute that shows the memory, which a traced array has not."""
     numpys = getattr(np.ndarray, name)
     return property(lambda self: getattr(value_of(self), name) if became_traced(self) else numpys.__get__(self))
 
 
-for make, names in ((memory, ("ctypes", "data")), (reading, READING), (writing, WRITING), (showing, SHOWING)):
+for make, names in ((memory_view, ("ctypes", "data")), (reading, READING), (writing, WRITING), (viewing, SHOWING)):
     for name in names:
         setattr(Buffer, name, make(name))

@@ -33,7 +33,7 @@ def conversion_error(x, what, advice):
     frame = sys._getframe(2)
     name, where = package_function(outer_frames(frame))
     if name is not None:
-        spelling = spelled_otherwise(name)
+        spelling = own_spelling(name)
         inner, root = innermost(frame)
         ways_out = WAYS_OUT if spelling is None else f"write {spelling}, or {WAYS_OUT}"
         if spelling is None and root is not None and id(asking_frame(frame).f_globals) not in ADAPTED:
@@ -77,7 +77,7 @@ class Description(Text):
     __hash__ = Text.__hash__
 
 
-def refusing(name):
+def refusing_method(name):
     """Return a method of texts that computes with what is described."""
 
     def method(self, *args):
@@ -94,7 +94,7 @@ for name in (
     "__ne__", "count", "endswith", "find", "index", "isdecimal", "isdigit", "isnumeric", "partition", "rfind", "rpartition", "split",
     "startswith", "zfill",
 ):  # fmt: skip
-    setattr(Description, name, refusing(name))
+    setattr(Description, name, refusing_method(name))
 
 
 #: modules of SciPy with functions that have rows
@@ -105,7 +105,7 @@ NAMES = (
 ROWS_OF_SCIPY = tuple(f"scipy.{name}" for name in NAMES)
 
 
-def spelled_otherwise(name):
+def own_spelling(name):
     """Return how to write what a function of SciPy does: by a row of ours, or in NumPy; None if there is no short way."""
     package, _, function = name.rpartition(".")
     rows = import_module(f"dualad.{package}").FUNCTIONS if package in ROWS_OF_SCIPY else {}
@@ -163,7 +163,7 @@ def object_array_warning(x, name):
     why = "correct but slow, an operation of Python for each element"
     if name is None:
         return f"{made} (np.asarray or np.array of it): {why}. Leave np.asarray out, or use np.stack([...]) or dualad.array([...])"
-    return f"{made}, in {name}: {why}. Faster: {spelled_otherwise(name) or 'written with NumPy functions'}"
+    return f"{made}, in {name}: {why}. Faster: {own_spelling(name) or 'written with NumPy functions'}"
 
 
 #: functions of scipy.optimize that compare values and return what they computed with them, derivatives included
@@ -175,7 +175,7 @@ def refuse_search(frame):
     if frame.f_code.co_name in ITERATIONS:
         return
     name, where = package_function(outer_frames(frame))
-    ours = spelled_otherwise(name) if name else None
+    ours = own_spelling(name) if name else None
     ways = f"write {ours}, or " if ours else ""
     raise TypeError(
         f"{name or frame.f_code.co_qualname} compares traced values to decide where it looks next, so its result would lose their "
@@ -244,32 +244,32 @@ STANDING: dict = {}
 
 
 @cache
-def lift_of(kind):
+def lifter_of(kind):
     """Return what lifts arrays of a class, None for those that are not lifted."""
     return LIFTS.get(f"{kind.__module__}.{kind.__qualname__}")
 
 
-def mapped(make, x):
+def map_nested(make, x):
     """Return what is made of `x`, or of what is in it where it is a tuple, list or dict."""
     kind = type(x)
     if kind in (tuple, list):
-        return kind([mapped(make, part) for part in x])
-    return {name: mapped(make, part) for name, part in x.items()} if kind is dict else make(x)
+        return kind([map_nested(make, part) for part in x])
+    return {name: map_nested(make, part) for name, part in x.items()} if kind is dict else make(x)
 
 
 def lifted(x):
     kind: Any = type(x)
-    lifting = STANDING.get(kind) or lift_of(kind)
+    lifting = STANDING.get(kind) or lifter_of(kind)
     return x if lifting is None else lifting(x)
 
 
 def lift(x):
     """Return arrays of other packages that are computed with like NumPy's as traced ones, also in tuples, lists and dicts."""
-    return mapped(lifted, x)
+    return map_nested(lifted, x)
 
 
 @cache
-def defers(kind):
+def is_container(kind):
     """Return whether a type is a container that answers NumPy's functions itself (pandas, xarray, pint, astropy): its turn comes first."""
     if issubclass(kind, Handle | np.generic):
         return False
@@ -278,11 +278,11 @@ def defers(kind):
 
 
 @cache
-def another_goes_first(kinds):
+def defers_to_container(kinds):
     """Return whether one of the types of a call's arrays is a container that goes first; raise for matrices and masked arrays."""
     for kind in kinds:
         refuse_kind(kind)
-    return any(map(defers, kinds))
+    return any(map(is_container, kinds))
 
 
 def refuse_kind(kind):

@@ -47,7 +47,7 @@ def apply(fn, args, kwargs):
             args, kwargs = row.canonical(args, kwargs)
         elif not row.trusted:
             args, kwargs = bound(row, args, kwargs)
-        args = numbers(args, row)
+        args = pack_arguments(args, row)
         top = highest(args)
         if top is None:
             return apply_inside(row, args, kwargs)
@@ -57,7 +57,7 @@ def apply(fn, args, kwargs):
     if isinstance(row, Composite):
         if row.value_dependent:
             refuse_abstract(row, row.looked_at(args, kwargs))
-        args = numbers(args)
+        args = pack_arguments(args)
         if row.restates(args, kwargs):
             return with_numpy_value(row.fn, row.body, args, kwargs)
         return row.body(*args, **kwargs)
@@ -293,7 +293,7 @@ def primal(x: Result) -> Result:
     return primal(array(x)) if type(x) is np.ndarray and x.dtype.char == "O" and holds_traced(x) else x
 
 
-def looked_at(x):
+def plain_of(x):
     """Return the plain value, with its levels checked; a symbol, which has none, raises."""
     while isinstance(x, Handle):
         x = x._peek()
@@ -384,7 +384,7 @@ def strengthen(values, args):
     return True
 
 
-def strong(value, beside):
+def strengthen_one(value, beside):
     """Return a Python float as one of NumPy's where what stands beside it has another precision, which would win over it (NEP 50)."""
     return np.float64(value) if type(value) is float and dtype_of(beside) is not FLOAT else value
 
@@ -393,23 +393,23 @@ def strong(value, beside):
 OPERANDS = ("elementwise", "bilinear", "multilinear")
 
 
-def numbers(args, row=None):
+def pack_arguments(args, row=None):
     """Return arguments with object arrays, and of a row also lists of numbers, among them as arrays of numbers."""
     for arg in args:
         kind = type(arg)
         of_objects = kind is np.ndarray and arg.dtype.char == "O"
         if of_objects or (row is not None and (kind is list or (kind is tuple and row.kind in OPERANDS))):
-            return tuple(map(packed if row is None or row.kind not in OPERANDS else as_operand, args))
+            return tuple(map(pack if row is None or row.kind not in OPERANDS else as_operand, args))
     return args
 
 
 def as_operand(x):
     """Return a list, a tuple or an object array as one array."""
-    x = packed(x)
+    x = pack(x)
     return np.asarray(x) if type(x) in (list, tuple) else x
 
 
-def packed(x):
+def pack(x):
     """Return an object array, or a list with traced values in it, as one array; anything else as it is."""
     if type(x) is np.ndarray and x.dtype == object:
         if holds_traced(x) and not any(map(is_symbolic, x.flat)) and (frame := user_frame(sys._getframe(1))) is not None:

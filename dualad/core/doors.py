@@ -16,12 +16,12 @@ from numpy.lib.stride_tricks import as_strided
 
 from ..rules.calling import public_name
 from . import dispatch
-from .buffers import Buffer, as_array, as_buffer, is_traced, lifted_to, owner_of
-from .conversions import lift, mapped, refuse_stale
+from .buffers import Buffer, as_array, as_buffer, is_traced, lift_like, owner_of
+from .conversions import lift, map_nested, refuse_stale
 from .levels import FILLED, LIVE, Handle
 
 
-def converted(x: Any, dtype: Any = None) -> Any:
+def as_traced_array(x: Any, dtype: Any = None) -> Any:
     """Return what is, or holds, traced values as one traced array of a dtype, by default its own; a number has no axes."""
     x = dispatch.array(lift(x))
     x = x if x.ndim or x._holds_array() else np.reshape(np.reshape(x, 1), ())
@@ -46,7 +46,7 @@ def without_stale_numbers(x: Any, numpys: Callable[..., Any]) -> Any:
     return x
 
 
-def converts_itself(x: Any, method: str) -> Any:
+def own_conversion(x: Any, method: str) -> Any:
     """Return the traced value that an object gives where it is asked for an array or a number; call where NumPy or Python raised."""
     made = getattr(type(x), method)(x) if hasattr(type(x), method) else None
     if not is_traced(made):
@@ -64,12 +64,12 @@ def door(numpys: Callable[..., Any], made: Callable[[Any], Any] = lambda x: x) -
         if whole and owner_of(x := numpys(as_array(a), dtype, *args, **options)) is owner_of(a):
             return as_buffer(x, a)
         if is_traced(a):
-            x = made(converted(a, dtype))
+            x = made(as_traced_array(a, dtype))
             return x.copy("K") if (copy or whole) and may_share(a, x) else x
         try:
             x = without_stale_numbers(numpys(a, dtype, *args, **options), numpys)
         except ValueError:
-            return opened(converts_itself(a, "__array__"), dtype, *args, **options)
+            return opened(own_conversion(a, "__array__"), dtype, *args, **options)
         return as_buffer(x, a) if type(a) is Buffer else as_buffer(x) if LIVE and type(a) in (list, tuple) else x
 
     return opened
@@ -77,16 +77,16 @@ def door(numpys: Callable[..., Any], made: Callable[[Any], Any] = lambda x: x) -
 
 def as_arrays(args: Any) -> list[Any]:
     """Return arguments with lists, tuples and arrays of objects that hold traced numbers as traced arrays."""
-    return [converted(x) if type(x) in (list, tuple, np.ndarray) and is_traced(x) else x for x in args]
+    return [as_traced_array(x) if type(x) in (list, tuple, np.ndarray) and is_traced(x) else x for x in args]
 
 
-def arrayed(fn: Callable[..., Any]) -> Callable[..., Any]:
+def taking_lists(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Return what stands for a function that refuses lists, and arrays of objects, that hold traced numbers: it is given arrays."""
     return wraps(fn)(lambda *args, **kwargs: fn(*as_arrays(args), **kwargs))
 
 
 @cache
-def of_lists(ufunc: np.ufunc) -> Callable[..., Any]:
+def ufunc_of_lists(ufunc: np.ufunc) -> Callable[..., Any]:
     """Return what stands for a ufunc of SciPy, which knows no objects: it is asked again where it was given lists of traced numbers."""
 
     @wraps(ufunc)
@@ -103,7 +103,7 @@ def of_lists(ufunc: np.ufunc) -> Callable[..., Any]:
     return given
 
 
-def maker(numpys: Callable[..., Any], shown: bool = False, blank: bool = False) -> Callable[..., Any]:
+def array_maker(numpys: Callable[..., Any], shown: bool = False, blank: bool = False) -> Callable[..., Any]:
     """Return what stands for a function that makes a new array: one that takes traced values, while there may be some.
 
     Of one that is `shown`, NumPy returns a view; what a `blank` one holds, which was in memory before, is no constant.
@@ -127,14 +127,14 @@ def array(object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K",
     if not is_traced(object):
         made = without_stale_numbers(np.array(object, dtype, copy=copy, order=order, ndmin=ndmin, **kwargs), np.array)
         return as_buffer(made) if LIVE and copies else made
-    made = converted(object, dtype)
+    made = as_traced_array(object, dtype)
     made = made.copy(order) if copies and may_share(object, made) else made
     return np.reshape(made, (1,) * (ndmin - made.ndim) + made.shape) if made.ndim < ndmin else made
 
 
 def fromiter(iter: Any, dtype: Any, count: int = -1, **kwargs: Any) -> Any:
     parts = list(iter if count < 0 else islice(iter, count))
-    return converted(parts, dtype) if is_traced(parts) else np.fromiter(parts, dtype, count, **kwargs)
+    return as_traced_array(parts, dtype) if is_traced(parts) else np.fromiter(parts, dtype, count, **kwargs)
 
 
 @wraps(np.arange)
@@ -150,7 +150,7 @@ def arange(*args: Any, **kwargs: Any) -> Any:
     return numbers + (exact - dispatch.primal(exact))
 
 
-plain_arange = maker(np.arange)
+plain_arange = array_maker(np.arange)
 
 
 class Joined:
@@ -166,7 +166,7 @@ class Joined:
         return np.concatenate([self.part(x) if is_traced(x) else self.numpys[x,] for x in parts], axis=self.numpys.axis)
 
     def part(self, x: Any) -> Any:
-        x = converted(x)
+        x = as_traced_array(x)
         return np.reshape(x, (*x.shape, *(1,) * (self.numpys.ndmin - x.ndim)))
 
     def __getattr__(self, name: str) -> Any:
@@ -176,11 +176,11 @@ class Joined:
 def full(shape: Any, fill_value: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
     if not is_traced(fill_value):
         return as_buffer(np.full(shape, fill_value, dtype, *args, **kwargs))
-    return np.copy(np.broadcast_to(converted(fill_value, dtype), shape))
+    return np.copy(np.broadcast_to(as_traced_array(fill_value, dtype), shape))
 
 
 def full_like(a: Any, fill_value: Any, *args: Any, **kwargs: Any) -> Any:
-    a = lifted_to(fill_value, a) if is_traced(fill_value) and not is_traced(a) else a
+    a = lift_like(fill_value, a) if is_traced(fill_value) and not is_traced(a) else a
     return as_buffer(np.full_like(a, fill_value, *args, **kwargs))
 
 
@@ -188,7 +188,7 @@ def ndenumerate(arr: Any) -> Any:
     return zip(np.ndindex(arr.shape), arr.flat, strict=True) if is_traced(arr) else np.ndenumerate(arr)
 
 
-def strided(x: Any, *args: Any, **kwargs: Any) -> Any:
+def strided_view(x: Any, *args: Any, **kwargs: Any) -> Any:
     made = as_strided(as_array(x), *args, **kwargs)
     return as_buffer(made, x) if type(x) is Buffer else made
 
@@ -205,7 +205,7 @@ class vectorize(np.vectorize):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not is_traced((args, kwargs)):
             return super().__call__(*args, **kwargs)
-        return mapped(lambda x: dispatch.array(x) if dispatch.holds_traced(x) else x, super().__call__(*lift(args), **lift(kwargs)))
+        return map_nested(lambda x: dispatch.array(x) if dispatch.holds_traced(x) else x, super().__call__(*lift(args), **lift(kwargs)))
 
 
 class NumberType(type):
@@ -221,13 +221,13 @@ class NumberType(type):
             except TypeError:
                 if len(args) != 1:
                     raise
-                return cls(converts_itself(args[0], "__float__"))
+                return cls(own_conversion(args[0], "__float__"))
         if cls.of is complex:
             parts = dict(zip(("real", "imag"), args, strict=False), **kwargs)
             if "imag" in parts:
                 return cls(parts.get("real", 0.0)) + 1j * cls(parts["imag"])
             args = (parts["real"],)
-        x = converted(args[0], None if cls.of in (float, complex) else cls.of)
+        x = as_traced_array(args[0], None if cls.of in (float, complex) else cls.of)
         if x.dtype.kind == "c" and cls.of is float:
             raise TypeError("float() argument must be a string or a real number, not 'complex'")
         if x.size != 1 and not issubclass(cls.of, np.generic):
@@ -286,15 +286,15 @@ MAKERS = (
 )
 
 DOORS: list[Any] = [
-    *(maker(getattr(np, name)) for name in MAKERS.split()),
-    *(maker(fn, shown=True) for fn in (np.kron, np.linspace, np.tile)),
-    *(maker(fn, blank=True) for fn in (np.empty, np.empty_like)),
+    *(array_maker(getattr(np, name)) for name in MAKERS.split()),
+    *(array_maker(fn, shown=True) for fn in (np.kron, np.linspace, np.tile)),
+    *(array_maker(fn, blank=True) for fn in (np.empty, np.empty_like)),
     arange,
     array,
     fromiter,
     full,
     full_like,
-    arrayed(np.interp),
+    taking_lists(np.interp),
     ndenumerate,
     nditer,
     vectorize,

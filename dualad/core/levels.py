@@ -81,7 +81,7 @@ class Level:
             raise RuntimeError(self.outlived)
 
 
-def instead_of(f, leaves):
+def replacement_of(f, leaves):
     """Return what a verb differentiates at these leaves instead of a function: mostly that."""
     for instead in tuple(INSTEAD):
         f = instead(f, leaves)

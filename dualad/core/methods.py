@@ -12,7 +12,7 @@ from ..rules.calling import public_name
 from ..rules.kinds import COMPARISONS, OPERATORS, ROWS, SYMBOLS
 from ..rules.sparse import is_sparse
 from ..support.callers import is_of_optimizers
-from .conversions import STANDING, comes_from_a_loop, conversion_error, defers, lift_of, refuse_kind, refuse_search, refuse_tie
+from .conversions import STANDING, comes_from_a_loop, conversion_error, is_container, lifter_of, refuse_kind, refuse_search, refuse_tie
 from .traced import Traced, example_of
 
 SAME_METHODS = (
@@ -30,7 +30,8 @@ def operand(x):
     kind: Any = type(x)
     if kind is np.ndarray or issubclass(kind, OPERANDS) or kind in STANDING:
         return True
-    return (issubclass(kind, np.ndarray) or hasattr(x, "__array__") or is_sparse(x)) and (not defers(kind) or lift_of(kind) is not None)
+    array_like = issubclass(kind, np.ndarray) or hasattr(x, "__array__") or is_sparse(x)
+    return array_like and (not is_container(kind) or lifter_of(kind) is not None)
 
 
 #: attributes of ndarray that show its memory, or a value written from it

@@ -14,7 +14,7 @@ import numpy as np
 from ..rules import python_math
 from ..support.forks import cached_property
 from .conversions import ROWS_OF_SCIPY
-from .doors import DOORS, JOINED, NUMBERS, arrayed, of_lists, strided, vectorize
+from .doors import DOORS, JOINED, NUMBERS, strided_view, taking_lists, ufunc_of_lists, vectorize
 
 
 class StandIn(ModuleType):
@@ -54,7 +54,7 @@ class ArrayAPI(StandIn):
         return stand_in(import_module("scipy.special"))
 
 
-class Instead:
+class DistributionStandIn:
     """A distribution of SciPy, also one with its parameters: its functions that have rows are ours, all else is SciPy's."""
 
     def __init__(self, ours: Any, scipys: Any, parameters: tuple[tuple, dict[str, Any]] | None = None) -> None:
@@ -70,10 +70,10 @@ class Instead:
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        return Instead if self.parameters else type(self.distribution)
+        return DistributionStandIn if self.parameters else type(self.distribution)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return Instead(self.ours, self.distribution, (args, kwargs))
+        return DistributionStandIn(self.ours, self.distribution, (args, kwargs))
 
     @cached_property
     def scipys(self) -> Any:
@@ -85,7 +85,7 @@ def stand_in_of(module: ModuleType) -> StandIn:
     return StandIn(module)
 
 
-def ours_of(package: str) -> dict[str, Any]:
+def stand_ins_of(package: str) -> dict[str, Any]:
     """Return what stands for functions and types of a module, by their names."""
     if package in ("math", "cmath"):
         return python_math.FUNCTIONS if package == "math" else python_math.COMPLEX_FUNCTIONS
@@ -93,11 +93,11 @@ def ours_of(package: str) -> dict[str, Any]:
         types = {kind.__name__: kind for kind in NUMBERS if issubclass(kind.of, np.generic)}
         return {door.__name__: door for door in DOORS} | types | JOINED
     if package == "numpy.lib.stride_tricks":
-        return {"as_strided": strided}
+        return {"as_strided": strided_view}
     if package == "numpy.linalg":
-        return {name: arrayed(fn) for name in np.linalg.__all__ if not isinstance(fn := getattr(np.linalg, name), type)}
+        return {name: taking_lists(fn) for name in np.linalg.__all__ if not isinstance(fn := getattr(np.linalg, name), type)}
     rows = import_module(f"dualad.{package}").FUNCTIONS
-    return {name: of_lists(ufunc) for name, fn in vars(sys.modules[package]).items() if (ufunc := ufunc_of(fn))} | rows
+    return {name: ufunc_of_lists(ufunc) for name, fn in vars(sys.modules[package]).items() if (ufunc := ufunc_of(fn))} | rows
 
 
 ARRAY_API = ArrayAPI()
@@ -111,9 +111,9 @@ def look_up() -> None:
     for package in ("math", "cmath", "numpy", "numpy.lib.stride_tricks", "numpy.linalg", *ROWS_OF_SCIPY):
         if package in sys.modules and package not in ENTERED:
             ENTERED.add(package)
-            for name, ours in ours_of(package).items():
+            for name, ours in stand_ins_of(package).items():
                 if (theirs := getattr(sys.modules[package], name, None)) is not None:
-                    INSTEAD[id(theirs)] = theirs, Instead(ours, theirs) if callable(theirs) and not callable(ours) else ours
+                    INSTEAD[id(theirs)] = theirs, DistributionStandIn(ours, theirs) if callable(theirs) and not callable(ours) else ours
 
 
 ENTERED: set[str] = set()
@@ -125,7 +125,7 @@ def is_numbas(kind: type) -> bool:
     return f"{kind.__module__}".partition(".")[0] == "numba"
 
 
-def before_numba(value: Any) -> Any:
+def python_original(value: Any) -> Any:
     """Return the Python function that numba compiles, or makes a ufunc of numbers of; None for anything else."""
     if not is_numbas(type(value)) or getattr(value, "signature", None) is not None:  # type: ignore[arg-type]
         return None
@@ -139,7 +139,7 @@ def ufunc_of(fn: Any) -> np.ufunc | None:
     return fn if isinstance(fn, np.ufunc) else None
 
 
-def of_elements(function: Callable[..., Any]) -> Callable[..., Any]:
+def vectorized(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of numbers as one of arrays, too."""
     loop = vectorize(function)
 
@@ -161,6 +161,6 @@ def stand_in(value: Any) -> Any:
     if kind is partial:
         fn = stand_in(value.func)
         return value if fn is value.func else partial(fn, *value.args, **value.keywords)
-    if (function := before_numba(value)) is not None:
-        return function if function is getattr(value, "py_func", None) else of_elements(function)
+    if (function := python_original(value)) is not None:
+        return function if function is getattr(value, "py_func", None) else vectorized(function)
     return value

@@ -20,8 +20,8 @@ from ..rules.indexing import cast, discretize, getitem, locate
 from ..rules.kinds import ROWS, Composite, Differentiable
 from ..rules.sparse import is_sparse, sparse_matmul
 from ..support.callers import asks_exactly, is_assertion
-from .conversions import STANDING, Description, Text, another_goes_first, as_objects, conversion_error, lift, lift_of
-from .dispatch import apply, apply_method, array, dtype_of, highest, holds_traced, looked_at, masked_call, packed, primal, strengthen
+from .conversions import STANDING, Description, Text, as_objects, conversion_error, defers_to_container, lift, lifter_of
+from .dispatch import apply, apply_method, array, dtype_of, highest, holds_traced, masked_call, pack, plain_of, primal, strengthen
 from .flat import Flat
 from .levels import Handle, Owner, View, new, version_of
 from .options import cast_operands, inexact, taken_options
@@ -64,7 +64,7 @@ class Traced(Shaped, Handle):
         level = self.level
         level.check()
         given = (*args, *kwargs.values())
-        values = [lower_one(arg, level) for arg in given]
+        values = [with_values(arg, level) for arg in given]
         if not level.weak and len(given) > 1:
             strengthen(values, given)
         return fn(*values[: len(args)], **dict(zip(kwargs, values[len(args) :], strict=True)))
@@ -99,19 +99,19 @@ class Traced(Shaped, Handle):
         for arg in args:
             kind: Any = type(arg)
             if kind is list:
-                args = tuple(map(packed, args))
+                args = tuple(map(pack, args))
             elif kind not in PLAIN and not isinstance(arg, Traced):
-                if kind in STANDING or lift_of(kind) is not None:
+                if kind in STANDING or lifter_of(kind) is not None:
                     args = tuple(map(lift, args))
-                elif another_goes_first((kind,)):
+                elif defers_to_container((kind,)):
                     return NotImplemented
         return apply(ufunc, args, kwargs)
 
     def __array_function__(self, fn, types, args, kwargs):
         if len(types) > 1:
-            if any(map(lift_of, types)):
+            if any(map(lifter_of, types)):
                 args, kwargs = lift(args), lift(kwargs)
-            elif another_goes_first(types):
+            elif defers_to_container(types):
                 return NotImplemented
         row = ROWS.get(fn)
         if (
@@ -131,7 +131,7 @@ class Traced(Shaped, Handle):
     def __array__(self, dtype=None, copy=None):
         dtype = np.dtype(object if dtype is None else dtype)
         if is_assertion(sys._getframe(1)):
-            return np.array(looked_at(self), None if dtype.kind == "O" else dtype)
+            return np.array(plain_of(self), None if dtype.kind == "O" else dtype)
         if dtype.kind in "biu":  # no derivative is lost
             return np.array(primal(self)).astype(dtype)
         if dtype.kind != "O":
@@ -156,7 +156,7 @@ class Traced(Shaped, Handle):
 
     def __float__(self):
         if is_assertion(sys._getframe(1)):
-            return float(looked_at(self))
+            return float(plain_of(self))
         raise conversion_error(
             self,
             "float()",
@@ -315,7 +315,7 @@ class Traced(Shaped, Handle):
             raise TypeError(f"a scalar {type(self).__name__} does not support assignment to its elements: it is immutable")
         v = array(v) if holds_traced(v) else STANDING[type(v)](v) if type(v) in STANDING else v
         base, ops = (self.alias.base, self.alias.ops) if type(self.alias) is View else (self, ())
-        if shows(v, base, ops, index):  # x[1:] += w updates the view x[1:], then assigns it to itself
+        if is_view_at(v, base, ops, index):  # x[1:] += w updates the view x[1:], then assigns it to itself
             if not getattr(getattr(locate(ops, example_of(base)), "flags", None), "writeable", True):
                 raise ValueError("assignment destination is read-only")
         else:
@@ -458,7 +458,7 @@ class Traced(Shaped, Handle):
         return np.compress(condition, self, axis, out)
 
 
-def shows(v, base, ops, index):
+def is_view_at(v, base, ops, index):
     """Return whether `v` is the up-to-date view of `base` at `ops` and then `index`."""
     if not isinstance(v, Traced) or type(v.alias) is not View or v.alias.base is not base:
         return False
@@ -487,13 +487,13 @@ def write_in_order(ufunc, args, kwargs, order):
     return tuple(np.copy(r, order) for r in results) if isinstance(results, tuple) else np.copy(results, order)
 
 
-def lower_one(arg, level):
+def with_values(arg, level):
     """Return an argument with the values of this level's traced values in their place."""
     if isinstance(arg, Traced):
         if arg.level is level:
             return arg._refresh().primal
     elif type(arg) in (list, tuple):
-        items = (lower_one(item, level) for item in arg)
+        items = (with_values(item, level) for item in arg)
         return type(arg)(
             np.float64(v) if type(v) is float and v is not item and not level.weak else v for v, item in zip(items, arg, strict=True)
         )

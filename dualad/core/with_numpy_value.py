@@ -18,20 +18,20 @@ def with_numpy_value(top, fn, body, args, kwargs):
     if is_symbolic(top):
         return body(*args, **kwargs)
     value = top._below(fn, args, kwargs)
-    if all(not x.size for x in handles((*args, *kwargs.values()))):
+    if all(not x.size for x in handles_in((*args, *kwargs.values()))):
         return value
     with np.errstate(all="ignore"):
         result = body(*args, **kwargs)
     return with_value(result, value, top.level, fn)
 
 
-def handles(args):
+def handles_in(args):
     """Yield the traced values among arguments, also inside lists and tuples."""
     for arg in args:
         if isinstance(arg, Handle):
             yield arg
         elif type(arg) in (list, tuple):
-            yield from handles(arg)
+            yield from handles_in(arg)
 
 
 def with_value(result, value, level, fn):
@@ -46,11 +46,11 @@ def with_value(result, value, level, fn):
         return value
     shape = np.shape(value)
     if result.shape != shape:
-        if without_ones(result.shape) != without_ones(shape):
+        if long_axes(result.shape) != long_axes(shape):
             raise RuntimeError(f"{public_name(fn)}: its rule in dualad gives shape {result.shape}, NumPy {shape}: please report this call")
         result = np.reshape(result, shape)
     return result._interpret(RESTATE, (result,), {}, lambda plain: value)
 
 
-def without_ones(shape):
+def long_axes(shape):
     return [n for n in shape if n != 1]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.conversions import LIFTS, conversion_error, lift_of
+from ..core.conversions import LIFTS, conversion_error, lifter_of
 from ..core.dispatch import highest
 from ..core.levels import Handle, Level, Owner, new, shared_view, version_of
 from ..core.traced import Traced
@@ -64,21 +64,21 @@ class DaskValue(Traced):
         return self._below(row.fn, args, kwargs)
 
     def _below(self, fn, args, kwargs):
-        from .calls import computed
+        from .calls import call_lazily
 
-        result = computed(fn, tuple(map(outside, args)), {name: outside(arg) for name, arg in kwargs.items()})
+        result = call_lazily(fn, tuple(map(to_dask, args)), {name: to_dask(arg) for name, arg in kwargs.items()})
         if isinstance(result, tuple | list):
-            return type(result)(lifted(part, public_name(fn)) for part in result)
-        result = lifted(result, public_name(fn))
+            return type(result)(lift(part, public_name(fn)) for part in result)
+        result = lift(result, public_name(fn))
         row = ROWS.get(fn)
-        if type(result) is DaskValue and row and (row.buffer or (copies(row) and args[0].payload is ARRAY)):
+        if type(result) is DaskValue and row and (row.buffer or (is_copy(row) and args[0].payload is ARRAY)):
             result.payload = ARRAY
         return result
 
     def _assign(self, ops, index, v):
         from .calls import assigned
 
-        self.primal = assigned(self._refresh().primal, outside(v), outside(index), ops)
+        self.primal = assigned(self._refresh().primal, to_dask(v), to_dask(index), ops)
         self.alias = Owner(version_of(self) + 1, False)
 
     def _holds_array(self):
@@ -88,7 +88,7 @@ class DaskValue(Traced):
     def _lifted(cls, buffer, level):
         from .calls import as_dask
 
-        return lifted(as_dask(buffer))
+        return lift(as_dask(buffer))
 
     def _peek(self):
         return self._refresh().primal.compute()  # a branch on a value computes it
@@ -103,7 +103,7 @@ class DaskValue(Traced):
 ARRAY = "array"
 
 
-def copies(row):
+def is_copy(row):
     """Return whether a function gives the elements of its first argument, in their places."""
     return row.alone and row.moves and row.elementwise
 
@@ -111,10 +111,10 @@ def copies(row):
 # --- in and out ---------------------------------------------------------------------------------------------------------------------
 
 
-def lifted(x, where=None):
+def lift(x, where=None):
     """Return a dask array as a DaskValue, anything else as it is."""
     kind: Any = type(x)
-    if lift_of(kind) is not lifted:
+    if lifter_of(kind) is not lift:
         return x
     if any(math.isnan(n) for n in x.shape):
         made = f"{where} of a dask array gives one" if where else "a dask array is"
@@ -130,7 +130,7 @@ def lifted(x, where=None):
     return lazy
 
 
-LIFTS["dask.array.core.Array"] = lifted
+LIFTS["dask.array.core.Array"] = lift
 
 
 def refuse_token(x):
@@ -143,13 +143,13 @@ def refuse_token(x):
 Traced.__dask_tokenize__ = refuse_token  # type: ignore[attr-defined]
 
 
-def outside(x):
+def to_dask(x):
     """Return a value with dask arrays in the place of such values, also in tuples, lists and slices."""
     kind = type(x)
     if kind is DaskValue:
         return x._refresh().primal
     if kind in (tuple, list):
-        return kind(map(outside, x))
+        return kind(map(to_dask, x))
     return x
 
 
@@ -159,6 +159,6 @@ def like_chunks(x, model):
         return x
     import dask.array as da
 
-    plain = outside(model)
+    plain = to_dask(model)
     array = np.asarray(x, None if issubclass(type(x), np.ndarray | np.generic) else plain.dtype)
-    return lifted(da.broadcast_to(da.from_array(array, chunks=plain.chunks if array.shape == plain.shape else -1), plain.shape))
+    return lift(da.broadcast_to(da.from_array(array, chunks=plain.chunks if array.shape == plain.shape else -1), plain.shape))

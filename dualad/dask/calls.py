@@ -44,7 +44,7 @@ def dasks_own(row):
     return getattr(da, row.fn.__name__, None) if same else None
 
 
-def computed(fn, args, kwargs):
+def call_lazily(fn, args, kwargs):
     """Return what a function of dask and other arrays gives, lazily."""
     row = ROWS.get(fn)
     if row.elementwise if row else isinstance(fn, np.ufunc):
@@ -61,7 +61,7 @@ def computed(fn, args, kwargs):
         if row.reduces:
             return reduced(row, x, **call)
         if dasks_own(row) is None:
-            return gathered(row, x, *args[1:], **kwargs)
+            return gather(row, x, *args[1:], **kwargs)
         x = da.ravel(x) if row.axes and not x.ndim else x  # NumPy takes a number for one element along an axis
         return as_dask_does(dasks_own(row), x, call)
     except NotImplementedError as error:
@@ -77,7 +77,7 @@ def as_dask_does(same, x, options):
     return same(x, **{name: option.tolist() if type(option) is np.ndarray else option for name, option in options.items()})
 
 
-def gathered(row, x, *args, **kwargs):
+def gather(row, x, *args, **kwargs):
     """Return the elements of x where a function moves them that dask has not: it moves their positions."""
     if row.affine or any(isinstance(arg, da.Array) for arg in (*args, *kwargs.values())):
         raise NotImplementedError("it moves elements to computed places, or adds a constant")
@@ -87,7 +87,7 @@ def gathered(row, x, *args, **kwargs):
 
 
 def without(x, *args, **kwargs):
-    return gathered(ROWS[np.delete], x, *args, **kwargs)  # dask takes a mask for integers
+    return gather(ROWS[np.delete], x, *args, **kwargs)  # dask takes a mask for integers
 
 
 def without_defaults(fn, kwargs):

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from ..core import methods as _methods  # noqa: F401  (gives Traced its operators)
-from ..core.conversions import STANDING, check_result, defers, lift_of, refuse_kind
+from ..core.conversions import STANDING, check_result, is_container, lifter_of, refuse_kind
 from ..core.dispatch import dtype_of, no_derivative_for, primal, strengthen
 from ..core.levels import Handle, Level, Owner, new, shared_view, version_of
 from ..core.traced import Traced
 from ..core.with_numpy_value import with_numpy_value
-from ..dask.arrays import VERBS, lifted
+from ..dask.arrays import VERBS, lift
 from ..rules.batching import aligned
 from ..rules.indexing import overwritten, overwritten_directions
 from ..rules.kinds import Elementwise
@@ -59,9 +59,9 @@ class Dual(Traced):
     tangent = Handle.__dict__["payload"]
 
     def __init__(self, primal, tangent=None, level=MANUAL):
-        self.primal = own(seedable(primal, "Dual", "primal"))
+        self.primal = copy_array(seedable(primal, "Dual", "primal"))
         if tangent is not None:
-            tangent = own(seedable(tangent, "Dual", "tangent"))
+            tangent = copy_array(seedable(tangent, "Dual", "tangent"))
             if np.shape(tangent) != np.shape(self.primal):
                 raise ValueError(
                     f"Dual: tangent has shape {np.shape(tangent)}, primal has shape {np.shape(self.primal)}: "
@@ -72,7 +72,7 @@ class Dual(Traced):
     def __repr__(self):
         self._refresh()
         tangent = 0.0 if self.tangent is None else self.tangent
-        return f"Dual({shown(self.primal)}, tangent={shown(tangent)})"
+        return f"Dual({text_of(self.primal)}, tangent={text_of(tangent)})"
 
     # --- one operation ----------------------------------------------------------------------------------------------------
 
@@ -209,7 +209,7 @@ def elementwise_tangent(row, ans, values, kwargs, tangents, level):
     return tangent
 
 
-def own(x):
+def copy_array(x):
     """Return a copy of an array; a number is its own."""
     return np.copy(x) if np.ndim(x) else x
 
@@ -244,7 +244,7 @@ def separate(buffer, args):
 
 def laid_out_like(value, directions, fill):
     """Return a fresh tangent buffer of `value`'s shape and memory layout (so views of one are views of the other)."""
-    model = lifted(primal(value))
+    model = lift(primal(value))
     if not isinstance(model, Traced):
         buffer = empty_as(model, directions)
     else:  # a symbol, a dask array
@@ -256,7 +256,7 @@ def laid_out_like(value, directions, fill):
     return buffer
 
 
-def shown(x):
+def text_of(x):
     return np.array2string(x, separator=", ") if type(x) is np.ndarray else repr(x) if isinstance(x, Traced) else f"{x}"
 
 
@@ -285,12 +285,12 @@ def seedable(x, where, what):
         kind: Any = type(x)
         if kind in STANDING:
             return seedable(STANDING[kind](x), where, what)
-        if (lift := lift_of(kind)) is not None:
+        if (lift := lifter_of(kind)) is not None:
             if where not in VERBS:
                 raise TypeError(f"{where}: {what} is a dask array, which {', '.join(VERBS[:-2])} and {VERBS[-2]} take: use one of them")
             return seedable(lift(x), where, what)
         refuse_kind(type(x))
-        if not issubclass(type(x), np.ndarray) or defers(kind):
+        if not issubclass(type(x), np.ndarray) or is_container(kind):
             raise TypeError(
                 f"{where}: {what} is of type {type(x).__name__}, whose units, labels or mask a derivative would lose: pass its plain "
                 f"numbers as a NumPy array (np.asarray(x), or the container's own way: x.to_numpy(), x.magnitude)"

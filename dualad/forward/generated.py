@@ -109,11 +109,11 @@ def source_of(row: Any, method: str, i: int, common: dict[str, str], texts: Call
     roles = {"method": method, "x": "ab"[i], "y": "ba"[i], "payload_of_x": "tu"[i]}
     roles["computed"] = f"other {common['symbol']} b" if i else f"a {common['symbol']} other"
     roles["constant"] = "float(other)" if i else "float(other) if kind is float64 else other"  # an integer may be an exponent
-    roles["of_two"] = "pass" if i else filled(OF_TWO, **common, **texts(row, 0, 1))
-    return filled(OPERATOR, **common, **roles, **texts(row, i))
+    roles["of_two"] = "pass" if i else fill_template(OF_TWO, **common, **texts(row, 0, 1))
+    return fill_template(OPERATOR, **common, **roles, **texts(row, i))
 
 
-def filled(template: str, **texts: str) -> str:
+def fill_template(template: str, **texts: str) -> str:
     """Return a template with its texts, of which each line stands at the column of its name."""
     lines = template.strip().splitlines()
     return "\n".join(indent(line.lstrip().format(**texts), line[: len(line) - len(line.lstrip())]) for line in lines) + "\n"

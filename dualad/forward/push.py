@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..core.dispatch import dtype_of
-from ..core.levels import FILLED, INSTEAD, Handle, Level, instead_of
+from ..core.levels import FILLED, INSTEAD, Handle, Level, replacement_of
 from ..dask.arrays import LAZY, DaskValue, like_chunks
 from ..rules.indexing import cast
 from .dual import Dual, make_dual
@@ -13,8 +13,8 @@ from .seeding import (
     flatten_arguments,
     flatten_input,
     flatten_output,
-    made_own,
     note_lists,
+    own_buffers,
     plain,
     scalar_kinds,
     shape_of,
@@ -29,7 +29,7 @@ def push(f, structure, leaves, seeds, level, where, has_aux=False):
     """Evaluate `f` of leaves with tangents; return the values and tangents of its results (None is zero), their structure, the aux."""
     aux = None
     if INSTEAD:
-        f = instead_of(f, leaves)
+        f = replacement_of(f, leaves)
     with level:
         duals = []
         for leaf, seed in zip(leaves, seeds, strict=True):  # no comprehension, which would be one more call
@@ -56,9 +56,9 @@ def push(f, structure, leaves, seeds, level, where, has_aux=False):
     return values, tangents, out_structure, aux
 
 
-def along(f, primals, tangents, nan_safe, has_aux, where, names):
+def push_along(f, primals, tangents, nan_safe, has_aux, where, names):
     """Return what `jvp` does, in which errors name the verb `where`, and the two arguments of a verb that has them by `names`."""
-    leaves, directions, structure, python_scalars, weak = seeded(primals, tangents, where, names)
+    leaves, directions, structure, python_scalars, weak = seed_leaves(primals, tangents, where, names)
     values, pushed, out_structure, aux = push(f, structure, leaves, directions, Level(None, nan_safe, weak), where, has_aux)
     number = float if python_scalars else np.float64
     for k, value in enumerate(values):
@@ -74,7 +74,7 @@ def along(f, primals, tangents, nan_safe, has_aux, where, names):
     if out_structure is LEAF and type(pushed[0]) in NUMBERS:  # nobody's buffer
         result = values[0], pushed[0]
     else:
-        pushed = made_own(pushed, directions)
+        pushed = own_buffers(pushed, directions)
         result = unflatten_output(out_structure, values), unflatten_output(out_structure, pushed)
     return (*result, aux) if has_aux else result
 
@@ -82,7 +82,7 @@ def along(f, primals, tangents, nan_safe, has_aux, where, names):
 NUMBERS = {float, np.float64}
 
 
-def seeded(primals, tangents, where, names):
+def seed_leaves(primals, tangents, where, names):
     """Return the leaves and their directions, the structure of the arguments, and what `scalar_kinds` tells of them."""
     kind = type(primals[0]) if primals and len(primals) == len(tangents) else None
     if kind is float or kind is np.ndarray:  # all of them floats, or arrays of floats: most calls

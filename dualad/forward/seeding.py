@@ -15,7 +15,7 @@ from ..core.conversions import STANDING, lift, refuse_stale
 from ..core.dispatch import array, dtype_of, primal
 from ..core.levels import FILLED, Handle
 from ..core.traced import Traced
-from ..dask.arrays import LAZY, outside
+from ..dask.arrays import LAZY, to_dask
 from ..rules.indexing import number
 from ..rules.memory import copied, copied_to_write
 from ..support.checks import flag
@@ -61,12 +61,12 @@ def inexact(leaves):
 
 
 def unflatten_arguments(structure, leaves):
-    leaves = list(map(outside, leaves)) if LAZY.met else leaves
+    leaves = list(map(to_dask, leaves)) if LAZY.met else leaves
     return leaves if type(structure) is int else optree.tree_unflatten(structure, leaves)
 
 
 def unflatten_output(structure, leaves):
-    leaves = list(map(outside, leaves)) if LAZY.met else leaves
+    leaves = list(map(to_dask, leaves)) if LAZY.met else leaves
     return leaves[0] if structure is LEAF else optree.tree_unflatten(structure, leaves)
 
 
@@ -95,38 +95,38 @@ def scalar_kinds(args):
     return False, None in kinds and kinds.isdisjoint("dDgGbhilqpBHILQP")
 
 
-def made_own(results, given):
+def own_buffers(results, given):
     """Return results whose buffers are their own: neither views, nor given by the caller, nor one another."""
     if len(results) == 1:
         leaf = results[0]
-        if type(leaf) is np.ndarray and ((leaf.base is not None and shows_another(leaf)) or id(leaf) in map(id, given)):
+        if type(leaf) is np.ndarray and ((leaf.base is not None and is_shared(leaf)) or id(leaf) in map(id, given)):
             return [leaf.copy("K")]
         return results
     seen = {id(leaf) for leaf in given}
     for i, leaf in enumerate(results):
         if type(leaf) is np.ndarray:
-            if shows_another(leaf) or id(leaf) in seen:
+            if is_shared(leaf) or id(leaf) in seen:
                 results[i] = leaf.copy("K")
             seen.add(id(leaf))
     return results
 
 
-def shows_another(array):
+def is_shared(array):
     """Return whether an array shows the memory of one that somebody else holds, or a part of it; a result that was reshaped does not.
 
     A read-only one does, whose one element stands for all that were broadcast from it.
     """
     return array.base is not None and not (
-        array.flags.forc and array.flags.writeable and holders(array) == ALONE and array.size == getattr(array.base, "size", 0)
+        array.flags.forc and array.flags.writeable and reference_count(array) == ALONE and array.size == getattr(array.base, "size", 0)
     )
 
 
-def holders(array):
+def reference_count(array):
     """Return how many references there are to the array whose memory this one shows."""
     return getrefcount(array.base)
 
 
-ALONE = holders(np.zeros(4).reshape(2, 2))  # counted, because what a call adds depends on the interpreter
+ALONE = reference_count(np.zeros(4).reshape(2, 2))  # counted, because what a call adds depends on the interpreter
 
 
 def pack_leaf(leaf):
@@ -177,7 +177,7 @@ def split_value(leaf, level):
     return leaf, None
 
 
-def handed_out(leaf, level):
+def value_for_caller(leaf, level):
     """Return the value of a traced leaf of a level for a caller, who may change it, unlike what was recorded; others as they are."""
     if not isinstance(leaf, Traced) or leaf.level is not level:
         return leaf
@@ -221,10 +221,10 @@ def strip_level(tree, level):
     leaves, structure = optree.tree_flatten(tree)
     leaves = list(map(pack_leaf, leaves))
     leaves = [leaf._peek() if isinstance(leaf, Traced) and leaf.level is level else leaf for leaf in leaves]
-    return optree.tree_unflatten(structure, list(map(outside, leaves)) if LAZY.met else leaves)
+    return optree.tree_unflatten(structure, list(map(to_dask, leaves)) if LAZY.met else leaves)
 
 
-def chosen(args, argnums, where):
+def chosen_positions(args, argnums, where):
     """Return the positions that `argnums` names, and whether it was no tuple; raise where it is wrong, or names what was not given."""
     if type(argnums) is int and 0 <= argnums < len(args):
         return [argnums], True
@@ -248,10 +248,10 @@ def with_arguments(f: Callable, args, kwargs, positions):
     """Return ``f`` as a function of the arguments at `positions` alone."""
     if not kwargs and len(args) == 1 == len(positions):
         return f
-    return partial(filled_in, f, args, kwargs, positions)
+    return partial(call_with, f, args, kwargs, positions)
 
 
-def filled_in(f, args, kwargs, positions, *chosen_args):
+def call_with(f, args, kwargs, positions, *chosen_args):
     """Return ``f(*args, **kwargs)`` with other arguments at some positions."""
     filled = list(args)
     for i, arg in zip(positions, chosen_args, strict=True):

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from ..core.doors import of_lists
-from ..core.standins import Instead, ufunc_of
+from ..core.doors import ufunc_of_lists
+from ..core.standins import DistributionStandIn, ufunc_of
 from ..rules.kinds import ROWS
 from ..rules.late import late_row
 
@@ -38,10 +38,10 @@ def namespace(module: str, home: str | None = None) -> tuple[Callable[[str], Any
             return rows.FUNCTIONS
         if attribute in rows.FUNCTIONS:
             ours = rows.FUNCTIONS[attribute]
-            return ours if callable(ours) else Instead(ours, getattr(scipys, attribute))
+            return ours if callable(ours) else DistributionStandIn(ours, getattr(scipys, attribute))
         found = getattr(scipys, attribute, None)
         if (ufunc := ufunc_of(found)) is not None and has_row(ufunc):
-            return of_lists(ufunc)
+            return ufunc_of_lists(ufunc)
         if found is None or attribute.startswith("_"):
             raise AttributeError(f"module 'scipy.{name}' has no attribute {attribute!r}")
         raise AttributeError(

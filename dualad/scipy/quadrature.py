@@ -16,7 +16,7 @@ import numpy as np
 from scipy import integrate as si
 from scipy.special import roots_legendre
 
-from ..core.dispatch import array, holds_traced, looked_at, strong
+from ..core.dispatch import array, holds_traced, plain_of, strengthen_one
 from ..core.traced import Traced
 from ..rules.constants import evaluate
 from ..rules.cotangents import is_symbolic
@@ -118,7 +118,7 @@ def weighted(f: Callable, x: np.ndarray, w: np.ndarray, values: np.ndarray) -> A
     """Return the sum of an integrand over places, whose plain values are known: of all at once if it takes arrays, else of each."""
     try:
         at_once = array(f(x))
-        if np.shape(at_once) == x.shape and np.allclose(looked_at(at_once), values, rtol=1e-12, atol=0.0):
+        if np.shape(at_once) == x.shape and np.allclose(plain_of(at_once), values, rtol=1e-12, atol=0.0):
             return np.sum(w * at_once)
     except Exception:  # whatever a function of numbers makes of an array
         pass
@@ -127,10 +127,10 @@ def weighted(f: Callable, x: np.ndarray, w: np.ndarray, values: np.ndarray) -> A
 
 def moved(f: Callable, end: Any) -> Any:
     """Return the integral from the plain value of a limit to the limit: zero, with derivatives (exact to order 4, by Gauss)."""
-    if not isinstance(end, Traced) or not np.isfinite(looked_at(end)):
+    if not isinstance(end, Traced) or not np.isfinite(plain_of(end)):
         return 0.0
-    step, share = end - looked_at(end), 0.5 - 0.5 / 3.0**0.5
-    start = float(looked_at(end))
+    step, share = end - plain_of(end), 0.5 - 0.5 / 3.0**0.5
+    start = float(plain_of(end))
     return 0.5 * step * (f(start + share * step) + f(start + (1.0 - share) * step))
 
 
@@ -172,7 +172,7 @@ def quad(
     integral = moved(integrand, b) - moved(integrand, a)
     if found:
         integral = integral + fixed(integrand, plainly, ends, result, points, max(epsabs, epsrel * abs(result[0])))
-    return (integral - looked_at(integral) + strong(result[0], integral), *shown[1:])
+    return (integral - plain_of(integral) + strengthen_one(result[0], integral), *shown[1:])
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ def fixed(f: Callable, plainly: Callable, ends: tuple, result: tuple, points: An
 @trimmed
 @wraps(si.fixed_quad)
 def fixed_quad(func: Callable, a: Any, b: Any, args: Any = (), n: int = 5) -> Any:
-    if any(not is_symbolic(end) and np.any(np.isinf(looked_at(end))) for end in (a, b)):
+    if any(not is_symbolic(end) and np.any(np.isinf(plain_of(end))) for end in (a, b)):
         return si.fixed_quad(func, a, b, args, n)  # which says what is wrong
     x, w = roots_legendre(n)
     places = (b - a) * (np.real(x) + 1.0) / 2.0 + a

@@ -16,7 +16,7 @@ from ..rules.indexing import expanded, overwritten, reads_once, stated
 from ..rules.kinds import ROWS, Constant, strong_multiply
 from ..rules.reductions import neighbours, take_along_axis
 from ..rules.ufunc_methods import places_of_segments
-from .sets import Sets, scipy_sparse, together, union, with_empty_row
+from .sets import Sets, map_tables, scipy_sparse, union, with_empty_row
 
 #: keywords of a function that moves elements that say what the elements are, not where they go
 CASTS = ("dtype", "casting")
@@ -44,7 +44,7 @@ def derived(operation, of, known):
         return [Sets(out.shape) for out in operation.outputs]
     arrays, move = mover(operation, known)
     if move is not None:
-        return together(out.shape, list(map(of, arrays)), move)
+        return map_tables(out.shape, list(map(of, arrays)), move)
     if row is None or (operation.several and type(row.axes) is not tuple):
         return None
     if row.pattern is not None and (found := globals()[row.pattern](out, of, known, *operation.args, **operation.kwargs)) is not None:
@@ -201,7 +201,7 @@ def reordered(out, of, known, x, places, axis, **options):
 
 def inserted(out, of, known, arr, obj, values, axis=None):
     place = constants(known, obj)
-    return None if place is None else together(out.shape, [of(arr), of(values)], lambda arr, values: np.insert(arr, place, values, axis))
+    return None if place is None else map_tables(out.shape, [of(arr), of(values)], lambda arr, values: np.insert(arr, place, values, axis))
 
 
 # --- along an axis ----------------------------------------------------------------------------------------------------------------------

@@ -280,7 +280,7 @@ def as_pattern(pattern, where):
     return matrix
 
 
-def best(matrix, order, color, least):
+def best_colors(matrix, order, color, least):
     """Return the colours by an order; by default the natural one, and where that is quick the others."""
     if order is not None:
         return color(matrix, ORDERS[order](matrix))
@@ -296,17 +296,17 @@ def coloring_of(matrix, mode, columns, rows, rows_first=True):
     return Coloring((int(matrix.shape[0]), int(matrix.shape[1])), indptr, indices, mode, columns, rows, rows_first)
 
 
-def most(matrix):
+def most_entries(matrix):
     return np.diff(matrix.indptr).max(initial=0)
 
 
 def forward(matrix, order):
-    return coloring_of(matrix, "forward", best(matrix, order, columns_colored, most(matrix)), None)
+    return coloring_of(matrix, "forward", best_colors(matrix, order, columns_colored, most_entries(matrix)), None)
 
 
 def reverse(matrix, order):
     turned = matrix.T.tocsr()
-    return coloring_of(matrix, "reverse", None, best(turned, order, columns_colored, most(turned)))
+    return coloring_of(matrix, "reverse", None, best_colors(turned, order, columns_colored, most_entries(turned)))
 
 
 def both(matrix, order):
@@ -319,8 +319,8 @@ def both(matrix, order):
             dense = counts > longest
             rest = rows_kept(own, ~dense)
             few, many = rows_kept(own, dense).T.tocsr(), np.full(own.shape[0], -1, np.int32)
-            across = best(rest, order, columns_colored, most(rest))
-            along = best(few, order, columns_colored, most(few))
+            across = best_colors(rest, order, columns_colored, most_entries(rest))
+            along = best_colors(few, order, columns_colored, most_entries(few))
             many[dense] = along[dense]
             unused = np.bincount(rest.indices, minlength=own.shape[1]) == 0
             across = np.where(unused, np.int32(-1), across).astype(np.int32)
@@ -349,7 +349,7 @@ def symmetric(matrix, order):
     off = matrix.tocoo()
     apart = off.row != off.col
     edges = scipy_sparse().csr_array((off.data[apart], (off.row[apart], off.col[apart])), shape=matrix.shape)
-    return coloring_of(matrix, "symmetric", best(edges, order, star_colored, 2 if edges.nnz else 1), None)
+    return coloring_of(matrix, "symmetric", best_colors(edges, order, star_colored, 2 if edges.nnz else 1), None)
 
 
 MAKERS = {"forward": forward, "reverse": reverse, "both": both, "symmetric": symmetric}

@@ -13,7 +13,7 @@ import optree
 from ..core.dispatch import dtype_of
 from ..core.levels import Level
 from ..forward.push import push
-from ..forward.seeding import LEAF, check_holomorphic, chosen, flatten_input, plain, scalar_kinds, shape_of, with_arguments
+from ..forward.seeding import LEAF, check_holomorphic, chosen_positions, flatten_input, plain, scalar_kinds, shape_of, with_arguments
 from ..forward.streaming import Unchanged, chunk_size, spans
 from ..jit.jit import Jit
 from ..jit.watch import Watch
@@ -131,7 +131,7 @@ class Compressed:
 
     def in_parts(self, colors, args, kwargs, f):
         """Return what `entries` does, the entries as arrays, one after the other."""
-        positions, _ = chosen(args, self.argnums, self.where)
+        positions, _ = chosen_positions(args, self.argnums, self.where)
         found = None if self.options["has_aux"] else by_reads(f, args, kwargs, positions, colors, self.where, self.options["nan_safe"])
         if found is None:
             value, data, *aux = self.entries(colors, args, kwargs, f)
@@ -140,7 +140,7 @@ class Compressed:
 
     def entries(self, colors, args, kwargs, f=None):
         """Return the value, the entries of the Jacobian in the order of the pattern, and the aux if there is one."""
-        positions, _ = chosen(args, self.argnums, self.where)
+        positions, _ = chosen_positions(args, self.argnums, self.where)
         if self.executor is not None and colors.forward_colors:
             return self.elsewhere(colors, args, kwargs, positions)
         products = self.products(with_arguments(f or self.f, args, kwargs, positions), args, positions, colors)

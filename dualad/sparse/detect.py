@@ -13,7 +13,7 @@ from ..graph.nested import Scan
 from ..graph.program import Program, Value
 from ..support.costs import PROGRAM_OPERATIONS
 from .calls import called
-from .sets import Sets, TooDense, identity_table, together
+from .sets import Sets, TooDense, identity_table, map_tables
 
 
 def dependencies(program: Program, active, columns, numbered) -> list:
@@ -90,5 +90,5 @@ class Reader:
             made = [(reader.of(out), reader.known(out)) for out in loop.body.outputs]
             carried, columns[turn] = made[: loop.carried], [sets for sets, _ in made[loop.carried :]]
         stacked = zip(*(columns[turn] for turn in range(loop.count)), strict=True)
-        results = [together((loop.count, *column[0].shape), column, lambda *rows: np.stack(rows)) for column in stacked]
+        results = [map_tables((loop.count, *column[0].shape), column, lambda *rows: np.stack(rows)) for column in stacked]
         return [*(sets for sets, _ in carried), *results]

@@ -11,7 +11,7 @@ import optree
 
 from ..core.dispatch import array, holds_traced
 from ..core.levels import Handle
-from ..forward.seeding import check_function, chosen, flatten_input, flatten_output, shape_of
+from ..forward.seeding import check_function, chosen_positions, flatten_input, flatten_output, shape_of
 from ..graph.differentiate import pullback
 from ..graph.passes import optimised
 from ..graph.program import Program, Value, key_of, kind_of
@@ -106,7 +106,7 @@ class Arguments:
 
     def __init__(self, args, kwargs, argnums, where):
         self.where = where
-        self.positions, _ = chosen(args, argnums, where)
+        self.positions, _ = chosen_positions(args, argnums, where)
         leaves, self.structure = flatten_input(tuple(args[i] for i in self.positions), where)
         self.traced = any(isinstance(leaf, Handle) for leaf in leaves)
         self.active, self.shapes = len(leaves), list(map(shape_of, leaves))

@@ -52,7 +52,7 @@ def by_reads(f, args, kwargs, positions, colors, where, nan_safe):
     if sum(value.size for value in active) != colors.shape[1] or sum(out.size for out in outs) != colors.shape[0]:
         return None  # which raises there
     columns, later = reads(program, active)
-    groups = together(program, columns, later, colors)
+    groups = group_reads(program, columns, later, colors)
     if groups is None:
         return None
     trace = leaves[0].level
@@ -60,7 +60,7 @@ def by_reads(f, args, kwargs, positions, colors, where, nan_safe):
     for operation in program.operations:
         trace.at(operation)
         operation.evaluate(held)
-    tangents = [pushed(group, later, held, outs, trace, nan_safe) for group, _ in groups]
+    tangents = [push_group(group, later, held, outs, trace, nan_safe) for group, _ in groups]
     trace.line = None
     parts = entries(tangents, [found for _, found in groups], outs, colors)
     return None if parts is None else (optree.tree_unflatten(structure, [held[out] for out in outs]), parts)
@@ -97,7 +97,7 @@ def reads(program, active):
     return {value: places for value, places in columns.items() if value in used}, later
 
 
-def together(program, columns, later, colors):
+def group_reads(program, columns, later, colors):
     """Return groups of reads that no element of the results shares, with the column of each row (-1: none); None if it does not pay."""
     rest = program.replace(inputs=list(dict.fromkeys([*columns, *program.inputs])), operations=later)
     columns = {value: places for value, places in columns.items() if places.max(initial=-1) >= 0}  # the others are what was padded with
@@ -128,7 +128,7 @@ def together(program, columns, later, colors):
     return [(group, found) for group, found, _ in groups]
 
 
-def pushed(group, later, held, outs, trace, nan_safe):
+def push_group(group, later, held, outs, trace, nan_safe):
     """Return the tangents of the results along ones in all elements of some reads, None for zero."""
     with Level(None, nan_safe) as level:
         mine = {value: make_dual(held[value], ones(value, trace), level) for value in group}

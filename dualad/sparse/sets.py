@@ -54,7 +54,7 @@ class Sets:
 
     def where(self, mask, other=None):
         """Return the sets where the mask is true, those of `other` (none) where it is false."""
-        return together(self.shape, [self, other or Sets(self.shape)], lambda ours, theirs: np.where(mask, ours, theirs))
+        return map_tables(self.shape, [self, other or Sets(self.shape)], lambda ours, theirs: np.where(mask, ours, theirs))
 
     def reduced(self, axes):
         """Return the unions over axes, as one part."""
@@ -69,7 +69,7 @@ class Sets:
             numbers = np.moveaxis(numbers, axes, range(-len(axes), 0)) if axes else numbers
             small = numbers.shape[: len(shape)]
             rows.append((numbers.reshape(math.prod(small), -1), table))
-        numbers, table = united(rows)
+        numbers, table = unite_rows(rows)
         return Sets(shape, [(np.broadcast_to(numbers.reshape(small), shape), table)])
 
     def varying(self, parts):
@@ -88,12 +88,12 @@ class Sets:
         """Return the sets as the rows of a boolean sparse matrix, elements in C order."""
         if not self.parts:
             return scipy_sparse().csr_array((math.prod(self.shape), columns), dtype=bool)
-        numbers, table = united([(np.reshape(numbers, (-1, 1)), table) for numbers, table in self.parts])
+        numbers, table = unite_rows([(np.reshape(numbers, (-1, 1)), table) for numbers, table in self.parts])
         refuse(int(np.diff(table.indptr)[numbers].sum()))
         return table[numbers]
 
 
-def together(shape, many, move):
+def map_tables(shape, many, move):
     """Return the sets that `move` makes of the row numbers of several Sets, which are of one table at a time."""
     tables = {id(table): table for sets in many for _, table in sets.parts}
     parts = []
@@ -116,7 +116,7 @@ def union(shape, many):
     return result.united() if len(result.parts) > PATTERN_PARTS else result
 
 
-def united(rows):
+def unite_rows(rows):
     """Return the unions of the table rows that (m, k) arrays of numbers name: m row numbers, and their table."""
     sparse = scipy_sparse()
     count, columns = len(rows[0][0]), rows[0][1].shape[1]

@@ -8,7 +8,7 @@ import numpy as np
 import optree
 
 from ..core.traced import example_of
-from ..forward.seeding import chosen, flatten_input, shape_of, with_arguments, without_aux
+from ..forward.seeding import chosen_positions, flatten_input, shape_of, with_arguments, without_aux
 from ..graph.symbol import Symbol
 from ..support.costs import UNROLLED_ELEMENTS
 from .coloring import coloring
@@ -23,7 +23,7 @@ def from_structure(f, args, kwargs, argnums, where, *, holomorphic=False, nan_sa
     """Return value, dense Jacobian, and aux if there is one, of a function at traced arguments; None where all directions are as cheap."""
     if type(argnums) is int and 0 <= argnums < len(args) and type(args[argnums]) in PLAIN:  # eager calls ask for little
         return None
-    positions, single = chosen(args, argnums, where)
+    positions, single = chosen_positions(args, argnums, where)
     primals: Any = tuple(args[i] for i in positions)
     leaves = optree.tree_leaves(primals)
     if sum(sizes(leaves)) <= UNROLLED_ELEMENTS or not all(type(leaf) is Symbol and leaf.dtype.kind in "fc" for leaf in leaves):

@@ -9,7 +9,7 @@ import optree
 
 from ..core.dispatch import dtype_of
 from ..core.traced import example_of
-from ..forward.seeding import chosen, flatten_input, shape_of, take_aux
+from ..forward.seeding import chosen_positions, flatten_input, shape_of, take_aux
 from ..graph.program import Value
 from ..graph.trace import TraceError, where_in
 from ..jit.arguments import Call
@@ -27,7 +27,7 @@ class Transposed:
 
     def prepared(self, args, kwargs):
         """Return the entry for a call, its leaves, which of them are differentiated, and the structure of what is."""
-        positions, single = chosen(args, self.argnums, self.where)
+        positions, single = chosen_positions(args, self.argnums, self.where)
         leaves, structure = flatten_input(tuple(args[i] for i in positions), self.where)
         args = list(args)
         for i, part in zip(positions, optree.tree_unflatten(structure, leaves), strict=True):

@@ -6,15 +6,15 @@ import numpy as np
 import optree
 
 from ..core.dispatch import dtype_of
-from ..forward.push import along
-from ..forward.seeding import chosen, flatten_input, shape_of, with_arguments
+from ..forward.push import push_along
+from ..forward.seeding import chosen_positions, flatten_input, shape_of, with_arguments
 
 
 class Flattened:
     """A function `f` of the arguments that are differentiated, these as leaves, and vectors of as many numbers."""
 
     def __init__(self, f, args, kwargs, argnums, where):
-        positions, _ = chosen(args, argnums, where)
+        positions, _ = chosen_positions(args, argnums, where)
         self.f = with_arguments(f, args, kwargs, positions)
         self.leaves, self.structure = flatten_input(tuple(args[i] for i in positions), where)
         self.size = sum(sizes(self.leaves))
@@ -25,15 +25,15 @@ class Flattened:
 
     def along(self, v, nan_safe):
         """Return the value and its derivative along a vector."""
-        return along(self.f, self.primals, self.unflatten(v), nan_safe, False, "jvp", None)
+        return push_along(self.f, self.primals, self.unflatten(v), nan_safe, False, "jvp", None)
 
     def unflatten(self, v):
         """Return a vector as a tuple like the arguments."""
         parts = np.split(np.ravel(v), np.cumsum(sizes(self.leaves))[:-1])
-        return optree.tree_unflatten(self.structure, [like(part, leaf) for part, leaf in zip(parts, self.leaves, strict=True)])
+        return optree.tree_unflatten(self.structure, [shaped_like(part, leaf) for part, leaf in zip(parts, self.leaves, strict=True)])
 
 
-def like(part, leaf):
+def shaped_like(part, leaf):
     """Return elements of a vector in the shape and dtype of a leaf."""
     return np.reshape(part, shape_of(leaf)).astype(dtype_of(leaf), copy=False)[()]
 

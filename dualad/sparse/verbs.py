@@ -10,7 +10,7 @@ import optree
 
 from ..support.callers import trim
 from .sets import scipy_sparse
-from .verify import verified
+from .verify import check_product
 
 
 def sparse_function(f, compressed, verify, slope=None):
@@ -26,7 +26,7 @@ def sparse_function(f, compressed, verify, slope=None):
             colors, value, data, aux = compressed.data(args, kwargs)
             matrix = colors.matrix(data)
             if verify:
-                verified(slope, args, kwargs, matrix, compressed)
+                check_product(slope, args, kwargs, matrix, compressed)
         except Exception as error:
             trim(error)
             raise
@@ -38,7 +38,7 @@ def sparse_function(f, compressed, verify, slope=None):
         try:
             colors = compressed.colored.given or compressed.colored(args, kwargs)
             order = order_of(matrix, colors, where)
-            own = order is None and matrix.data.flags.carray and not shares(args, kwargs, matrix.data)
+            own = order is None and matrix.data.flags.carray and not shares_memory(args, kwargs, matrix.data)
             _, _, data, aux = compressed.data(args, kwargs, matrix.data if own else None)
             if data is not matrix.data:
                 if data.dtype != matrix.dtype:
@@ -47,7 +47,7 @@ def sparse_function(f, compressed, verify, slope=None):
                     )
                 matrix.data[...] = data if order is None else data[order]
             if verify:
-                verified(slope, args, kwargs, colors.matrix(data), compressed)
+                check_product(slope, args, kwargs, colors.matrix(data), compressed)
         except Exception as error:
             trim(error)
             raise
@@ -65,7 +65,7 @@ def order_of(matrix, colors, where):
     """Return which entry of a pattern each of a matrix is, None where they are in one order; raise where it has another pattern."""
     if type(matrix) is colors.kind and matrix.shape == colors.shape:
         indices, indptr = colors.signature
-        if equal(matrix.indptr, indptr) and equal(matrix.indices, indices):
+        if same_integers(matrix.indptr, indptr) and same_integers(matrix.indices, indices):
             return None
     kind = getattr(matrix, "format", None)
     if not scipy_sparse().issparse(matrix) or kind not in ("csr", "csc"):
@@ -74,7 +74,7 @@ def order_of(matrix, colors, where):
         )
     if matrix.shape != colors.shape:
         raise ValueError(f"{where}.fill: the matrix has shape {matrix.shape}, the pattern {colors.shape}")
-    if kind == "csr" and equal(matrix.indptr, colors.indptr) and equal(matrix.indices, colors.indices):
+    if kind == "csr" and same_integers(matrix.indptr, colors.indptr) and same_integers(matrix.indices, colors.indices):
         return None
     width = np.int64(colors.shape[1])
     majors = np.repeat(np.arange(len(matrix.indptr) - 1, dtype=np.int64), np.diff(matrix.indptr))
@@ -94,7 +94,7 @@ def order_of(matrix, colors, where):
     raise ValueError(f"{where}.fill: the matrix {named}: give one that this function has returned, or one of its pattern")
 
 
-def shares(args, kwargs, data):
+def shares_memory(args, kwargs, data):
     """Return whether an argument shows the memory that is to be written."""
     own = data.base is None
     for arg in args if not kwargs else (None,):
@@ -107,7 +107,7 @@ def shares(args, kwargs, data):
     return False
 
 
-def equal(array, known):
+def same_integers(array, known):
     """Return whether an array of integers is another, which may be its bytes."""
     if type(known) is bytes:
         return array.dtype.char == "i" and array.tobytes() == known

@@ -7,7 +7,7 @@ from ..jit.jit import Jit
 from .vectors import Flattened, flat
 
 
-def verified(f, args, kwargs, matrix, compressed):
+def check_product(f, args, kwargs, matrix, compressed):
     """Raise where the product of a Jacobian, which `compressed` made, with a random vector is not the derivative of f along it.
 
     The error names an entry that the pattern misses, or says that f gives two values at one point.
@@ -38,7 +38,7 @@ def verified(f, args, kwargs, matrix, compressed):
         raise ValueError(f"{where}: f gives two values at the same arguments: it is not deterministic, and has no Jacobian")
     for row in np.flatnonzero(wrong)[:100].tolist():
         outside = np.setdiff1d(np.arange(given.size), matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]])
-        column = missing(row, outside, scattered)
+        column = missing_column(row, outside, scattered)
         if column is not None:
             unit = np.zeros(given.size)
             unit[column] = 1.0
@@ -49,7 +49,7 @@ def verified(f, args, kwargs, matrix, compressed):
     raise ValueError(f"{where}: row {row} of the sparse Jacobian differs from the derivative of f along a random vector")
 
 
-def missing(row, columns, along):
+def missing_column(row, columns, along):
     """Return one of these columns in which a row of the Jacobian is different from zero, found by halving; None if there is none."""
 
     def touched(columns):

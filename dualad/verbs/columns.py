@@ -158,15 +158,15 @@ def compute_on_worker(kind, f, x, holomorphic, nan_safe, start, stop):
 def streamed(blocks, out, progress):
     """Return an iterator over columns or rows; or write them, and return where they are."""
     if out is None:
-        return one_by_one(blocks, progress)
+        return numbered(blocks, progress)
     write = make_writer(out, blocks.where, blocks.what)
     for start, stop, value, block in blocks.shown(progress):
-        write(start, stop, own(block), shape_of(value), shape_of(blocks.x))
+        write(start, stop, writable(block), shape_of(value), shape_of(blocks.x))
         del block
     return None if callable(out) else out
 
 
-def one_by_one(blocks, progress):
+def numbered(blocks, progress):
     """Yield columns or rows with their numbers."""
     try:
         for start, _, _, block in blocks.shown(progress):
@@ -178,6 +178,6 @@ def one_by_one(blocks, progress):
         raise
 
 
-def own(block):
+def writable(block):
     """Return a block that a caller may write."""
     return block if type(block) is not np.ndarray or block.flags.writeable else block.copy()

@@ -8,8 +8,8 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from ..forward.push import along
-from ..forward.seeding import check_flags, check_function, chosen, curried, shape_of, with_arguments
+from ..forward.push import push_along
+from ..forward.seeding import check_flags, check_function, chosen_positions, curried, shape_of, with_arguments
 from ..support.callers import trim, trimmed
 from ..support.hints import Aux, Decorator, Fn, Rest, Result
 
@@ -70,7 +70,7 @@ def jvp(
             )
         if not isinstance(primals, tuple):
             primals, tangents = tuple(primals), tuple(tangents)
-        return along(f, primals, tangents, nan_safe, has_aux, "jvp", None)
+        return push_along(f, primals, tangents, nan_safe, has_aux, "jvp", None)
     except Exception as error:
         trim(error)
         raise
@@ -207,7 +207,7 @@ def elementwise_grad(f: Callable[..., Any], argnums: int = 0, *, nan_safe: bool 
     @trimmed
     @wraps(f)
     def differentiated(*args, **kwargs):
-        positions, _ = chosen(args, argnums, "elementwise_grad")
+        positions, _ = chosen_positions(args, argnums, "elementwise_grad")
         x, of_x = args[argnums], with_arguments(f, args, kwargs, positions)
         if isinstance(x, tuple | list | dict):
             raise TypeError(f"elementwise_grad: the argument is a {type(x).__name__}: pass a number or an array (np.array)")
@@ -226,11 +226,11 @@ def elementwise_grad(f: Callable[..., Any], argnums: int = 0, *, nan_safe: bool 
 
 
 def tangent_of(f, nan_safe):
-    return lambda x: along(f, (x,), (1.0,), nan_safe, False, "derivative", ("x", "the direction"))[1]
+    return lambda x: push_along(f, (x,), (1.0,), nan_safe, False, "derivative", ("x", "the direction"))[1]
 
 
 def along_ones(f, x, nan_safe, has_aux, where):
-    return along(f, (x,), (np.ones_like(x)[()],), nan_safe, has_aux, where, ("x", "the direction"))
+    return push_along(f, (x,), (np.ones_like(x)[()],), nan_safe, has_aux, where, ("x", "the direction"))
 
 
 def check_number(x, where):

@@ -108,7 +108,7 @@ class WatchedLevel(Level):
         if self.report is None and found is not None and not np.all(np.isfinite(found)):
             at = tuple(map(int, np.argwhere(~np.isfinite(np.atleast_1d(found)))[0])) if np.ndim(found) else ()
             operands = ", ".join(
-                str(np.broadcast_to(primal(v), result.shape)[at] if np.shape(primal(v)) == result.shape else shown(v))
+                str(np.broadcast_to(primal(v), result.shape)[at] if np.shape(primal(v)) == result.shape else text_of(v))
                 for v in values
                 if not isinstance(v, tuple | slice)
             )
@@ -117,6 +117,6 @@ class WatchedLevel(Level):
             self.report = f"{row.name} (operation {self.count}) {what}; {self.step}{line()}"
 
 
-def shown(value):
+def text_of(value):
     value = primal(value)
     return f"array of shape {np.shape(value)}" if np.ndim(value) else value

@@ -8,11 +8,11 @@ from typing import Any, Literal, Unpack, overload
 
 import optree
 
-from ..forward.seeding import check_scalar, chosen, curried, take_aux
+from ..forward.seeding import check_scalar, chosen_positions, curried, take_aux
 from ..rules.cotangents import like_primal
 from ..support.callers import trimmed
 from ..support.hints import Argnums, Aux, Chunk, Decorator, Fn, GradientOptions, Rest, Result, X
-from .jacobian import paired, without_value
+from .jacobian import with_jacobian, without_value
 
 # --- public -----------------------------------------------------------------------------------------------------------------
 
@@ -136,12 +136,12 @@ def with_value(f, argnums, chunk, nan_safe, has_aux, where):
         check_scalar(take_aux(out, has_aux, where)[0], where)
         return out
 
-    pair = paired(scalar, argnums, chunk, False, nan_safe, has_aux, where)
+    pair = with_jacobian(scalar, argnums, chunk, False, nan_safe, has_aux, where)
 
     def computed(*args, **kwargs):
         value, grad, *aux = pair(*args, **kwargs)
         if type(value) is not float:  # not of Python numbers alone: as in reverse mode, a gradient has the dtype of its argument
-            positions, single = chosen(args, argnums, where)
+            positions, single = chosen_positions(args, argnums, where)
             primals: Any = args[positions[0]] if single else tuple(args[i] for i in positions)
             grad = optree.tree_map(like_primal, grad, primals)
         return (value, grad, *aux)

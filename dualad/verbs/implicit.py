@@ -8,7 +8,7 @@ from typing import Any
 
 import optree
 
-from ..core.dispatch import looked_at, primal, strong
+from ..core.dispatch import plain_of, primal, strengthen_one
 from ..core.traced import Traced
 from ..forward.seeding import check_function
 from ..rules.calling import public_name
@@ -116,7 +116,7 @@ def plain_value(x, way_out):
         while not x.level.abstract:
             x = x.primal
         raise x.level.refuse(way_out)
-    return looked_at(x)
+    return plain_of(x)
 
 
 def with_derivatives(x, residual, plain, name, *, elementwise=False, free=None, sparsity=None):
@@ -133,7 +133,7 @@ def with_derivatives(x, residual, plain, name, *, elementwise=False, free=None, 
             slope = slope_of(plain, x, elementwise, sparsity)
             solve = solver(x, slope if sparsity is not None else primal(slope), primal(error), name, elementwise, free)
         moved = solve(error - primal(error))
-        x = strong(x, moved) - moved
+        x = strengthen_one(x, moved) - moved
     return x
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import optree
 from numpy.typing import NDArray
 
-from ..forward.seeding import check_chunk, check_holomorphic, chosen, curried, plain, shape_of, unflatten_arguments, without_aux
+from ..forward.seeding import check_chunk, check_holomorphic, chosen_positions, curried, plain, shape_of, unflatten_arguments, without_aux
 from ..sparse.compressed import Colored, Compressed
 from ..sparse.operators import forward_operator
 from ..sparse.structural import from_structure
@@ -232,7 +232,7 @@ def value_and_jacobian(
     array([1., 1.])
     """
     if sparsity is None:
-        pair = paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, "value_and_jacobian", executor)
+        pair = with_jacobian(f, argnums, chunk, holomorphic, nan_safe, has_aux, "value_and_jacobian", executor)
     else:
         compressed = compressed_of(f, argnums, chunk, sparsity, holomorphic, nan_safe, has_aux, "value_and_jacobian", executor)
         pair = sparse_function(f, compressed, verify, without_aux(f, has_aux, "value_and_jacobian"))
@@ -246,7 +246,7 @@ def value_and_jacobian(
 
 def jacobian_for(f, argnums, chunk, nan_safe, where, holomorphic=False, has_aux=False, executor=None):
     """Return the function that computes the dense Jacobian, and aux where there is one; errors name the verb `where`."""
-    return without_value(f, paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, where, executor), has_aux)
+    return without_value(f, with_jacobian(f, argnums, chunk, holomorphic, nan_safe, has_aux, where, executor), has_aux)
 
 
 def without_value(f, pair, has_aux):
@@ -261,7 +261,7 @@ def without_value(f, pair, has_aux):
     return differentiated
 
 
-def paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, where, executor=None):
+def with_jacobian(f, argnums, chunk, holomorphic, nan_safe, has_aux, where, executor=None):
     """Return the function that computes value and Jacobian, and aux where there is one; errors name the verb `where`."""
     check_chunk(chunk, where)
     check_executor(executor, where)
@@ -271,7 +271,7 @@ def paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, where, executor=No
             made = from_structure(f, args, kwargs, argnums, where, holomorphic=holomorphic, nan_safe=nan_safe, has_aux=has_aux)
             if made is not None:
                 return made
-        positions, single = chosen(args, argnums, where)
+        positions, single = chosen_positions(args, argnums, where)
         seeds = Seeds(tuple(args[i] for i in positions), where, chunk)
         check_holomorphic(seeds.leaves, holomorphic, where)
         blocks: Any = []  # of each result its columns, along the first axis: chunks are written contiguously

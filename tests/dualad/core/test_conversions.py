@@ -444,7 +444,7 @@ def test_containers_that_know_better_go_first(differentiate):
 
     expected = differentiate(lambda x: np.sum(x * other.data) + np.sum(x[0] ** other.data) + 2.0 * np.sum(x))(X)
     np.testing.assert_allclose(differentiate(f)(X), expected, rtol=1e-15)
-    with pytest.raises(TypeError, match=r"is of type Container, whose meaning.*np\.asarray"):
+    with pytest.raises(TypeError, match=r"is of type Container, whose units.*np\.asarray"):
         differentiate(np.sum)(other)
 
 
