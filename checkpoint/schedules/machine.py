@@ -16,7 +16,8 @@ class ScheduleError(AssertionError):
 
 class Cursor:
     """The state of a schedule's execution: working state, saved and recorded sets, counts. An illegal action raises ScheduleError.
-    All steps from `next` on are reversed; `peak` counts saved and recorded states together and never exceeds `limit`."""
+    All steps from `next` on are reversed; `peak` counts saved and recorded states together and never exceeds `limit`.
+    `stepwise`: the length is not known, and the driver goes step by step, holding a copy of the `previous` state if it is not saved."""
 
     def __init__(self, steps: int | None, name: str = "the schedule", limit: float = inf) -> None:
         self.steps, self.name, self.limit = steps, name, limit
@@ -24,7 +25,8 @@ class Cursor:
         self.recorded: set[int] = set()
         self.working: int | None = None if steps == 0 else 0
         self.next: float = inf if steps is None else steps
-        self.previous: int | None = None  # the state before the working one, of which the driver has a copy while the length is unknown
+        self.stepwise = steps is None
+        self.previous: int | None = None
         self.reversing = False
         self.saves = self.loads = self.advances = self.records = self.peak = 0
 
@@ -50,6 +52,8 @@ class Cursor:
                 index = action[0]
                 if index not in saved:
                     raise self.illegal(action, "it is not saved")
+                if self.stepwise:
+                    raise self.illegal(action, "an unknown length goes one step at a time")
                 self.working = index
                 self.loads += 1
             elif kind is Advance:
@@ -58,10 +62,12 @@ class Cursor:
                     raise self.elsewhere(action)
                 if not start < stop < self.next:
                     raise self.illegal(action, f"the state needed next is x_{self.next - 1}")
+                if self.stepwise:
+                    if stop != start + 1:
+                        raise self.illegal(action, "an unknown length goes one step at a time")
+                    self.previous = None if start in saved else start
                 self.working = stop
                 self.advances += stop - start
-                if self.steps is None:
-                    self.previous = start
             elif kind is Save:
                 index = action[0]
                 if index not in (self.working, self.previous):
@@ -75,7 +81,7 @@ class Cursor:
                 index = action[0]
                 if index != self.working or index in self.recorded:
                     raise self.elsewhere(action)
-                if index + 1 >= self.next:
+                if index + 1 >= self.next or self.stepwise:
                     raise self.illegal(action, f"the state needed next is x_{self.next - 1}")
                 self.recorded.add(index)
                 self.records += 1
@@ -101,7 +107,7 @@ class Cursor:
         """Go from the first sweep, of so many steps, to the reverse sweep, which begins at x_{N-1}."""
         self.steps = self.next = steps
         self.working = steps - 1 if steps else None
-        self.previous = None
+        self.stepwise, self.previous = False, None
         self.reversing = True
 
     def check_end(self) -> None:
@@ -151,6 +157,7 @@ def simulate(schedule: Schedule, steps: int, *, known: bool = True) -> Counts:
 def executed(schedule: Schedule, cursor: Cursor, *, known: bool = True) -> Iterator[Action | None]:
     """Execute both sweeps of a schedule: yield each action when the cursor has executed it, and None between the sweeps."""
     steps = cursor.steps or 0
+    cursor.stepwise = not known
     yield from cursor.executed(schedule.forward(steps) if known else until_end(cursor, schedule.forward(None), steps))
     if cursor.working != (steps - 1 if steps else None):
         raise ScheduleError(f"{schedule}: the first sweep of {steps} steps ends at x_{cursor.working}")
@@ -163,10 +170,6 @@ def executed(schedule: Schedule, cursor: Cursor, *, known: bool = True) -> Itera
 def until_end(cursor: Cursor, actions: Iterator[Action], steps: int) -> Iterator[Action]:
     """An endless first sweep, cut where the chain turns out to end; the step to x_N is the driver's."""
     for action in actions if steps else ():
-        if type(action) is Advance:
-            if action.stop != action.start + 1:
-                raise cursor.illegal(action, "an unknown length goes one step at a time")
-            if action.stop == steps:
-                return
-            cursor.previous = action.start  # the driver's copy of the state before the working one
+        if type(action) is Advance and action == (cursor.working, steps):
+            return
         yield action

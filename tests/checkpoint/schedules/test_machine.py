@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from itertools import accumulate, islice
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scripted import Script
 
@@ -14,7 +15,7 @@ from checkpoint.report.draw import History
 from checkpoint.schedules import CTZ, Mixed, Online, Periodic, Revolve, StoreAll, Tiered
 from checkpoint.schedules.actions import Advance, Drop, Load, Record, Reverse, Save
 from checkpoint.schedules.blocks import evaluations
-from checkpoint.schedules.machine import Counts, Cursor, ScheduleError, simulate
+from checkpoint.schedules.machine import Counts, Cursor, ScheduleError, executed, simulate
 from checkpoint.sweep import reverse
 
 FIRST = (Save(0), Advance(0, 1))
@@ -93,6 +94,22 @@ def test_bad_steps(steps, error):
         simulate(Script(()), steps)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "steps"),
+    [
+        ((Save(0), Advance(0, 2)), (Reverse(2), Load(0), Advance(0, 1), Advance(0, 1), Reverse(1)), 3),
+        ((Save(0), Advance(0, 2)), (Reverse(2), Load(0), Advance(0, 1), Advance(1, 0), Reverse(1)), 3),
+        ((Save(0), Advance(0, 3), Load(0), Advance(0, 2)), (), 3),
+    ],
+    ids=["it starts elsewhere", "backwards", "beyond the state that is needed"],
+)
+def test_an_advance_that_is_illegal_is_refused_before_a_step_is_made(first, second, steps):
+    made = []
+    with pytest.raises(RuntimeError, match=r"sweep: the schedule asks for Advance"):
+        reverse(lambda k, x: made.append(k) or x + 1, lambda k, x, g: g, 0, 0, steps=steps, schedule=Script(first, second))
+    assert made == ([0, 1, 2, 0] if second else [])
+
+
 slots = st.integers(1, 9)
 COSTS = [1.0, 7.0, 2.0, 3.0]
 
@@ -164,3 +181,91 @@ def test_a_sweep_that_is_cut_anywhere_goes_on_from_where_the_cursor_stands(chain
     assert cursor.next == steps - sum(type(action) is Reverse for action in reverse[:cut])
     cursor.run(reverse[cut:])
     cursor.check_end()
+
+
+class Counted(Script):
+    """A script that counts the actions that it was asked for, and the ends."""
+
+    records = True
+
+    def forward(self, steps):
+        return self.told(self.first)
+
+    def reverse(self, steps, saved):
+        return self.told(self.second)
+
+    def told(self, actions):
+        TOLD.append(0)
+        for action in (*actions, None):
+            TOLD[-1] += 1
+            if action is not None:
+                yield action
+
+
+TOLD = []
+
+
+@st.composite
+def changed(draw):
+    """A schedule of which one action is left out, put in, or another one; the length, and whether it is known before."""
+    schedule, steps = draw(CHAINS.filter(lambda chain: chain[1] < 16))
+    known = draw(st.booleans()) or not isinstance(schedule, CTZ | StoreAll | Online)
+    cursor, sweeps = Cursor(steps), [[], []]
+    whole = executed(schedule, cursor, known=known)
+    for sweep in sweeps:
+        for action in whole:
+            if action is None:
+                break
+            sweep.append(action)
+    if not known:
+        sweeps[0] += [Advance(steps - 1, steps), Advance(steps, steps + 1)]
+    sweep = sweeps[draw(st.integers(0, 1))]
+    at, kind = draw(st.integers(0, len(sweep))), draw(st.sampled_from([Save, Load, Drop, Advance, Record, Reverse, None]))
+    numbers = [draw(st.integers(0, steps)) for _ in range(1 + (kind is Advance))]
+    sweep[at : at + draw(st.integers(0, 1))] = [] if kind is None else [kind(*numbers)]
+    return *map(tuple, sweeps), steps, known
+
+
+@settings(max_examples=400)
+@example(((Save(0), Advance(0, 2)), (Reverse(2), Load(0), Advance(0, 2), Advance(2, 1), Reverse(1)), 3, True))
+@given(changed())
+def test_a_sweep_refuses_the_action_that_the_law_refuses(case):
+    first, second, steps, known = case
+    outcomes = []
+    for run in (run_law, run_sweep):
+        TOLD.clear()
+        outcomes.append((run(Counted(first, second), steps, known), TOLD.copy()))
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize(
+    ("first", "steps", "known"),
+    [((Save(0), Record(0), Load(0), Record(0), Record(1)), 3, True), ((Save(0), Advance(0, 1)), 3, False)],
+    ids=["recorded twice", "an endless sweep that ends"],
+)
+def test_rare_faults(first, steps, known):
+    for run in (run_law, run_sweep):
+        TOLD.clear()
+        assert not run(Counted(first), steps, known) and TOLD == [4 if known else 3], "in the first sweep"
+
+
+def run_law(schedule, steps, known):
+    cursor = Cursor(steps)
+    try:
+        deque(executed(schedule, cursor, known=known), maxlen=0)
+    except ScheduleError as error:
+        return "left saved" in str(error)  # a sweep drops it
+    return True
+
+
+def run_sweep(schedule, steps, known):
+    until = {"steps": steps} if known else {"until": lambda k, x: k == steps}
+    sweep = Sweep(lambda k, x: x + 1, 0, schedule=schedule, record=lambda k, x: (x + 1, lambda g: [*g, k]), **until)
+    try:
+        sweep.forward()
+        pulled = sweep.backward(lambda k, x, g: [*g, k] if x == k else None, [])
+    except (RuntimeError, ValueError, KeyError) as error:
+        assert "saved" in str(error) or "the schedule asks for" in str(error)
+        return False
+    assert pulled == [*range(steps)][::-1], "each step is pulled from its own state"
+    return True
