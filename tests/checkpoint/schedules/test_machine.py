@@ -195,14 +195,14 @@ class Counted(Script):
         return self.told(self.second)
 
     def told(self, actions):
-        TOLD.append(0)
+        asked.append(0)
         for action in (*actions, None):
-            TOLD[-1] += 1
+            asked[-1] += 1
             if action is not None:
                 yield action
 
 
-TOLD = []
+asked = []
 
 
 @st.composite
@@ -233,8 +233,8 @@ def test_a_sweep_refuses_the_action_that_the_law_refuses(case):
     first, second, steps, known = case
     outcomes = []
     for run in (run_law, run_sweep):
-        TOLD.clear()
-        outcomes.append((run(Counted(first, second), steps, known), TOLD.copy()))
+        asked.clear()
+        outcomes.append((run(Counted(first, second), steps, known), asked.copy()))
     assert outcomes[0] == outcomes[1]
 
 
@@ -245,8 +245,8 @@ def test_a_sweep_refuses_the_action_that_the_law_refuses(case):
 )
 def test_rare_faults(first, steps, known):
     for run in (run_law, run_sweep):
-        TOLD.clear()
-        assert not run(Counted(first), steps, known) and TOLD == [4 if known else 3], "in the first sweep"
+        asked.clear()
+        assert not run(Counted(first), steps, known) and asked == [4 if known else 3], "in the first sweep"
 
 
 def run_law(schedule, steps, known):
