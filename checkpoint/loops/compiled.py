@@ -38,6 +38,7 @@ class BufferPool:
         self.leases: dict[int, tuple[ref, memoryview, list[memoryview]]] = {}
         #: ended leases, put there by the list's own append: in a callback written in Python an interrupt would be lost
         self.ended: list[ref] = []
+        self.spare: State | None = None  # a state that only this refers to, so that two in turn need one lease a call
         self.clear()
 
     def take(self) -> State:
@@ -63,6 +64,7 @@ class BufferPool:
 
     def clear(self) -> None:
         """Forget the memory that is free; what is in use is not taken back."""
+        self.spare = None
         self.leases.clear()
         self.ended.clear()
         self.free: list[list[memoryview]] = [[] for _ in self.like]
@@ -139,7 +141,7 @@ class Segments:
         while first < stop:
             end = min(first + self.pace.steps, stop)
             new = self.pool.take()
-            other = new if end == first + 1 else self.pool.take()
+            other = new if end == first + 1 else self.pool.spare or self.pool.take()
             arguments = (first, end, self.end, *x, *new, *other, *self.constants, *self.outs, *self.work)
             self.call(self.loops.advance, end - first, arguments)
             reached = self.end.item()
@@ -151,6 +153,8 @@ class Segments:
                 self.on_steps(made)
             if made:
                 x = new if made % 2 else other
+            if other is not new:
+                self.pool.spare = new if x is other else other
             if left:
                 if made and self.ends(reached, x):
                     return x, reached

@@ -402,9 +402,9 @@ class CompiledEntry(ChainEntry):
 
     def parts(self, gs: list[Any], likes: Sequence[Any], rows: bool = False) -> list[np.ndarray]:
         """Return cotangents as plain arrays of their own, zeros where there are none, with their tangents at the levels below."""
-        shapes, dtypes = list(map(np.shape, likes)), list(map(dtype_of, likes))
+        shapes, dtypes = [getattr(like, "shape", ()) for like in likes], list(map(dtype_of, likes))
         gs = [np.zeros((1,) * len(shape), dtype) if g is None else g for g, shape, dtype in zip(gs, shapes, dtypes, strict=True)]
-        for split in self.stepper.all_splits(len(gs), rows):
+        for split in self.stepper.all_splits(len(gs), rows) if self.stepper.levels else ():
             gs, dtypes = split_tangents(gs, split), 2 * dtypes
             lanes = () if split.level.directions is None else (split.level.directions,)
             shapes += [(*shape[:rows], *lanes, *shape[rows:]) for shape in shapes]

@@ -66,6 +66,8 @@ class ChainKernels:
     def work(self, room):
         """Return, for each unit, arrays to work in and the constants. Arrays are taken from `room`, lists of them by shape and dtype, and
         added to it; units of one function share none, as its arguments must not overlap."""
+        if not any(self.rooms):
+            return [list(unit.arrays) for unit in self.units]
         together, made = len(self.functions) < len(self.units), list[list]()
         free: dict = {}
         for unit, kinds in zip(self.units, self.rooms, strict=True):

@@ -5,8 +5,10 @@ from weakref import ref
 
 import numpy as np
 
-from checkpoint.loops.compiled import BufferPool
+from checkpoint import Revolve, StoreAll, chain, grad
+from checkpoint.loops.compiled import BufferPool, Segments
 from checkpoint.support.costs import SMALL_STATE_BYTES
+from dualad import jit
 
 LIKE = (np.zeros(SMALL_STATE_BYTES), np.array(1.0))
 
@@ -52,3 +54,17 @@ def test_no_function_of_python_is_called_where_a_state_ends():
     del state
     sys.setprofile(before)
     assert "call" not in called and len(pool.ended) == len(LIKE)
+
+
+def test_a_call_of_many_steps_takes_one_state_from_the_pool(monkeypatch):
+    """The other one, which changes places with it, is nobody's when the call ends, and serves the next."""
+    taken, calls, take, advance = [], [], BufferPool.take, Segments.advance
+    monkeypatch.setattr(BufferPool, "take", lambda pool: taken.append(None) or take(pool))
+    monkeypatch.setattr(Segments, "advance", lambda *given: calls.append(None) or advance(*given))
+    step = jit(lambda k, x: 0.5 * x + np.cos(x))
+    f = lambda n, **options: grad(lambda x: np.sum(chain(step, x, steps=96, **options)))(np.linspace(0.0, 1.0, n))
+    for n in (3, SMALL_STATE_BYTES // 8 + 1):
+        expected = f(n, schedule=StoreAll())
+        taken.clear(), calls.clear()
+        assert f(n, schedule=Revolve(4), block=6).tobytes() == expected.tobytes()
+        assert len(calls) > 20 and len(taken) <= len(calls) + 2

@@ -15,8 +15,10 @@ from comparing import same
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checkpoint.storage import DamagedState
-from checkpoint.storage.codec import FORMAT, check_leaves, check_of, read_leaves, write_leaves
+from checkpoint.storage import DamagedState, codec
+from checkpoint.storage.codec import FORMAT, check_leaves, check_of, encode_records, read_leaves, read_records, write_leaves
+from checkpoint.storage.files import write_file
+from checkpoint.storage.memory import Pattern, Record
 
 RECORD = np.dtype([("a", "<f4"), ("b", "<i8", (2,))])
 LEAVES = [np.arange(6.0).reshape(2, 3), np.array(2.5), np.zeros((0, 3), np.float32), np.array([1 + 2j]), np.array([True, False])]
@@ -146,6 +148,58 @@ PLANTED = {
 }
 
 
+SAID = {
+    "another shape": "its data are not those of its header",
+    "a negative shape": "a leaf of kind .* is unknown",
+    "an expression in the shape": "a leaf of kind .* is unknown",
+    "an object array": "a leaf of kind .* is unknown",
+    "rows in words": "its header is not the one of a state",
+    "more in the header": "its header is not the one of a state",
+}
+
+
+def test_rows_of_several_states_come_back_each_with_memory_of_its_own(tmp_path):
+    """Each is summed, not the first alone; what is read of a batch does not keep it in memory, a single state is not copied."""
+    path, rows = tmp_path / "1.batch", {3: [np.arange(3.0), 7], 5: [np.ones(3), 8], 9: [np.zeros(3), -1]}
+    pattern = Pattern(check_leaves(rows[3]))
+    buffer = bytearray(3 * pattern.size)
+    for i, leaves in enumerate(rows.values()):
+        pattern.pack(leaves, buffer, i * pattern.size)
+    for indices in (list(rows), [3]):
+        write_file(path, encode_records([Record(pattern, None, indices, buffer[: len(indices) * pattern.size])]), "rows")
+        (back,) = read_records(path, "", "rows", indices)
+        assert list(back) == indices
+        for index, leaves in back.items():
+            same(leaves, rows[index])
+            assert leaves[0].flags.owndata == (len(indices) > 1)
+        data = path.read_bytes()
+        path.write_bytes(data[:-1] + b"x")
+        with pytest.raises(DamagedState, match="its data have been altered"):
+            read_records(path, "", "rows", indices)
+
+
+def test_a_file_for_which_there_is_no_memory_is_not_damaged(path, monkeypatch):
+    def failing(*given):
+        raise MemoryError
+
+    write_leaves(path, 0, SMALL)
+    monkeypatch.setattr(codec, "read_record", failing)
+    with pytest.raises(MemoryError):
+        read_leaves(path, 0)
+
+
+def test_large_leaves_are_summed_each_by_itself(path):
+    leaves = [LARGE[: (3 << 19) + 1].copy(), LARGE[1 << 20 :].copy(), np.arange(5.0)]
+    write_leaves(path, 0, leaves)
+    same(read_leaves(path, 0), leaves)
+
+
+@pytest.mark.parametrize(("length", "check"), [(0, 0), (1000, 1914128038), (1 << 20, 578771206), (5 << 19, 3864562715)])
+def test_the_checksum_is_that_of_the_format(length, check):
+    """Files are read by later versions: another checksum is another format."""
+    assert check_of(np.tile(np.arange(251, dtype=np.uint8), 10500)[:length].data) == check
+
+
 def test_what_is_planted_is_read_if_it_is_right(path):
     plant(path, ["array", "'<f8'", [3]], BLOCK)
     assert read_leaves(path, 0)[0].tolist() == [0.0, 0.0, 0.0]
@@ -155,7 +209,7 @@ def test_what_is_planted_is_read_if_it_is_right(path):
 def test_a_planted_file_runs_nothing(path, name):
     leaf, block, more = PLANTED[name]
     plant(path, leaf, block, **more)
-    with pytest.raises(DamagedState):
+    with pytest.raises(DamagedState, match=SAID.get(name)):
         read_leaves(path, 0)
     assert RUN == []
 
