@@ -16,7 +16,7 @@ from ..rules.calling import bound, placed, public_name, with_out_named
 from ..rules.constants import stopped
 from ..rules.cotangents import is_symbolic
 from ..rules.indexing import getitem
-from ..rules.kinds import ROWS, Composite, Constant, Differentiable, Refused, is_complex
+from ..rules.kinds import ROWS, SYMBOLS, Composite, Constant, Differentiable, Refused, is_complex
 from ..rules.late import late_row
 from ..rules.ufunc_methods import method as method_of
 from ..support.callers import user_frame, warn
@@ -157,16 +157,32 @@ def write_out(row, args, kwargs, out):
                     f"{row.name}: non-broadcastable output operand with shape {np.shape(target)} does not match the broadcast shape "
                     f"{np.shape(result)}"
                 )
+            if row.operator in SYMBOLS and target is args[0]:
+                refuse_plain_target(target, result, SYMBOLS[row.operator])
             write(target, ..., result, row.name, casting)
     if len(outs) > 1:
         return tuple(result if target is None else target for target, result in zip(outs, results, strict=True))
     return results if outs[0] is None else outs[0]
 
 
+def refuse_plain_target(target, result, symbol):
+    """Raise where ``a += x`` would write a derivative into an array of plain numbers."""
+    if isinstance(result, Handle) and cannot_hold(target):
+        raise TypeError(
+            f"a {symbol}= x of a traced x: a is a plain array, which cannot hold derivatives. Write a = a {symbol} x, or make a "
+            f"with np.zeros_like(x, shape=...) or, from a plain array b, with np.array(b, like=x)"
+        )
+
+
+def cannot_hold(target):
+    """Return whether no traced value can be written into an array: into one of objects it can."""
+    return not isinstance(target, Handle) and target.dtype != object and type(target) not in STANDING
+
+
 def write(target, index, result, name, casting="unsafe"):
     """Assign a result to the array given as ``out=``; reductions cast to it whatever it is, as NumPy's."""
     if not isinstance(target, Handle):
-        if isinstance(result, Handle) and target.dtype != object and type(target) not in STANDING:  # one of objects can
+        if isinstance(result, Handle) and cannot_hold(target):
             raise TypeError(
                 f"{name}: out= is a plain array, which cannot hold derivatives. Use the returned value, or "
                 f"make out= with np.empty_like(x) of a traced x"
@@ -405,8 +421,8 @@ def pack_arguments(args, row=None):
 
 def as_operand(x):
     """Return a list, a tuple or an object array as one array."""
-    x = pack(x)
-    return np.asarray(x) if type(x) in (list, tuple) else x
+    x = pack(list(x) if type(x) is tuple else x)
+    return np.asarray(x) if type(x) is list else x
 
 
 def pack(x):

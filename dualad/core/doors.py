@@ -284,6 +284,8 @@ MAKERS = (
     "column_stack concatenate copy diag diagflat dot dstack eye hstack identity inner logspace ones ones_like outer repeat stack tri tril "
     "triu vstack zeros zeros_like"
 )
+#: what does not take all arrays of objects that NumPy makes of lists
+ARRAYED = "allclose amax amin corrcoef cov gradient histogram interp isclose max min percentile polyfit quantile"
 
 DOORS: list[Any] = [
     *(array_maker(getattr(np, name)) for name in MAKERS.split()),
@@ -294,7 +296,7 @@ DOORS: list[Any] = [
     fromiter,
     full,
     full_like,
-    taking_lists(np.interp),
+    *(taking_lists(getattr(np, name)) for name in ARRAYED.split()),
     ndenumerate,
     nditer,
     vectorize,

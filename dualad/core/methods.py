@@ -22,7 +22,7 @@ SAME_METHODS = (
 )  # fmt: skip
 
 
-OPERANDS = (Traced, float, int, complex, np.generic, list)
+OPERANDS = (Traced, float, int, complex, np.generic, list, tuple)
 
 
 def operand(x):

@@ -94,8 +94,9 @@ def stand_ins_of(package: str) -> dict[str, Any]:
         return {door.__name__: door for door in DOORS} | types | JOINED
     if package == "numpy.lib.stride_tricks":
         return {"as_strided": strided_view}
-    if package == "numpy.linalg":
-        return {name: taking_lists(fn) for name in np.linalg.__all__ if not isinstance(fn := getattr(np.linalg, name), type)}
+    if package in ("numpy.linalg", "numpy.fft"):
+        names, functions = sys.modules[package].__all__, vars(sys.modules[package])  # the list of multi_dot is none of rows
+        return {name: taking_lists(functions[name]) for name in names if not isinstance(functions[name], type) and name != "multi_dot"}
     rows = import_module(f"dualad.{package}").FUNCTIONS
     return {name: ufunc_of_lists(ufunc) for name, fn in vars(sys.modules[package]).items() if (ufunc := ufunc_of(fn))} | rows
 
@@ -108,7 +109,7 @@ INSTEAD: dict[int, tuple[Any, Any]] = {}
 
 def look_up() -> None:
     """Enter the stand-ins of modules that were imported since."""
-    for package in ("math", "cmath", "numpy", "numpy.lib.stride_tricks", "numpy.linalg", *ROWS_OF_SCIPY):
+    for package in ("math", "cmath", "numpy", "numpy.lib.stride_tricks", "numpy.linalg", "numpy.fft", *ROWS_OF_SCIPY):
         if package in sys.modules and package not in ENTERED:
             ENTERED.add(package)
             for name, ours in stand_ins_of(package).items():

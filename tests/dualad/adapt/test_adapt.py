@@ -56,6 +56,13 @@ def joined(x):
     column = np.c_[np.eye(2), x[:2]] @ np.r_[x[2], 0.5, x[0]]
     return np.prod(np.r_["0,1", x[:1], x[1:]]) + np.sum(np.r_[x, 1:3, column] ** 2) + np.c_[x[:1, None], x[1], 2.0].size * np.r_.ndmin
 def filled(x): return np.sum(np.full((2, 2), x[0]) ** 2)
+def in_lists(x):
+    a, b, c = x
+    rows = [[a, b, c], [c, a * a, b]]
+    found = [np.max([x, x], axis=0), np.cov(rows), np.corrcoef(rows), np.gradient([a, b, c]), np.quantile([a, b, c], 0.3)]
+    found += [np.polyfit([0.0, 1.0, 2.0], [a, b, c], 1), np.fft.rfft([a, b, c]).imag]
+    found.append(np.linalg.multi_dot([[[a, b]], [[c, a], [a, b]], x[:2]]))
+    return sum(np.sum(part**2) for part in found) + np.sum(x * (a, b, c))
 def partially(x): return np.sum(as_floats(x) ** 2)
 def masked(x):
     y = np.ones(len(x))
@@ -124,7 +131,7 @@ vectorized = np.vectorize(math.sin)
 """
 FUNCTIONS = [
     "by_default", "by_keywords", "checked", "complex_math", "contiguous", "converts_itself", "copied", "deep", "door", "dtypes",
-    "filled", "imported", "is_a_number", "iterated", "joined", "listed", "looped", "masked", "mathematical", "mathematical_too",
+    "filled", "imported", "in_lists", "is_a_number", "iterated", "joined", "listed", "looped", "masked", "mathematical", "mathematical_too",
     "methodical", "of_a_field", "of_objects", "partially", "pythonic", "through_a_closure", "typed",
 ]  # fmt: skip
 X = np.array([0.3, -0.7, 1.1])

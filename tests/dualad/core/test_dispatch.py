@@ -85,6 +85,7 @@ LISTS = {
     "number": lambda x: np.sum(np.dot(x[0], [1.0, 2.0])),
     "inner": lambda x: np.inner(x, (1.0, 2.0, 3.0)),
     "matmul": lambda x: x @ [1.0, 2.0, 3.0] + [1.0, 2.0, 3.0] @ x,
+    "operators": lambda x: np.sum(x * (1.0, 2.0, 3.0) + (x[0], 2.0, x[2]) - [x[1], 1.0, 2.0] / x),
     "vdot": lambda x: np.vdot([1.0, 2.0, 3.0], x),
     "linalg.vecdot": lambda x: np.linalg.vecdot(x, [1.0, 2.0, 3.0]),
     "multi_dot": lambda x: np.linalg.multi_dot([[1.0, 2.0, 3.0], [[1.0, 0, 0], [0, 1, 0], [0, 0, 2.0]], x]),

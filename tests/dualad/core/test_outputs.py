@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import operator
+import re
 
 import numpy as np
 import pytest
 from agreement import check
 
-from checkpoint import hvp, vjp
+from checkpoint import grad, hvp, vjp
 from checkpoint import jacobian as reverse_jacobian
-from dualad import jacobian, jit, jvp
+from dualad import gradient, jacobian, jit, jvp
 
 X = np.array([[0.3, -0.7, 1.2], [0.9, 0.4, -0.2]])
 V = np.array([0.5, -1.5, 2.0, 0.25])
@@ -134,6 +136,14 @@ def test_functions_without_derivative_write_anywhere():
         np.testing.assert_array_equal(differentiate(floored)(X), np.diag(by_x.ravel()).reshape(2, 3, 2, 3))
     with pytest.raises(TypeError, match="where= leaves the other elements undefined"):
         jvp(lambda x: np.greater(x, 0.0, where=X > 0), (X,), (X,))
+
+
+@pytest.mark.parametrize("operate", [operator.iadd, operator.imul, operator.ipow], ids=["+", "*", "**"])
+def test_operators_in_place_of_plain_arrays_are_refused_by_name(operate, request):
+    symbol = re.escape(request.node.callspec.id)
+    for verb in (gradient, grad):
+        with pytest.raises(TypeError, match=rf"^a {symbol}= x of a traced x: a is a plain array.*a = a {symbol} x, or.*zeros_like"):
+            verb(lambda x: np.sum(operate(np.ones(3), x)))(X[0])
 
 
 def test_plain_out_is_refused():
