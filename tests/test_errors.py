@@ -237,7 +237,7 @@ SHOWN = {
     "grad: f returns": lambda: grad(lambda x: x**2)(np.ones(3)),
     "float()": lambda: dualad.gradient(lambda x: float(x[0]))(X),
     "cannot be written": lambda: dualad.jacobian(written)(X),
-    "in place": lambda: grad(lambda x: np.sum(operator.iadd(np.zeros(3), x)))(X),
+    "in place": lambda: grad(lambda x: np.sum(operator.iadd(np.zeros(2), x)))(X),
     "object array": lambda: grad(lambda x: np.linalg.norm(np.linalg.inv(np.array([[x[0], x[1]], [0.0, x[1]]]))))(X),
     "no derivative rule": lambda: grad(unruled)(1.0),
     "no derivative": lambda: dualad.jacobian(np.unpackbits)(X),

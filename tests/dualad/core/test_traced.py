@@ -272,7 +272,7 @@ def into_plain(write):
         (functools.lru_cache(lambda x: x), "unhashable"),
         (pickle.dumps, "cannot be pickled"),
         (lambda x: np.full_like(np.ones(3), x[0]), "copyto"),
-        (into_plain(lambda a, x: a.__iadd__(x)), "out= is a plain array|in place"),
+        (into_plain(lambda a, x: a.__iadd__(x)), r"a \+= x of a traced x: a is a plain array"),
         (lambda x: dualad.rules.kinds.primitive(math.gamma)(x), "math.gamma has no derivative rule in dualad"),
         (lambda x: np.left_shift(x, 1), "integers and bits"),
         (lambda x: np.matmul(x, np.ones((3, 2)), axes=[(0,), (0, 1), (0,)]), "axes= has no derivative rule"),
