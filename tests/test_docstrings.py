@@ -32,7 +32,8 @@ def test_examples_run(package, least):
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     for name in [package, *(name for name in MODULES if name.startswith(f"{package}."))]:
         for test in doctest.DocTestFinder().find(importlib.import_module(name), name):
-            runner.run(test)
+            if test.examples:  # of others, too, it would look up each file that a traceback has ever shown
+                runner.run(test)
     assert runner.failures == 0 and runner.tries > least
 
 
