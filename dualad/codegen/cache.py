@@ -102,21 +102,29 @@ def reason(error):
     return str(error) if error.filename is None else f"{error.filename}: {error.strerror}"
 
 
+#: of folders, and of what files may take in them, how many bytes this process may write before it looks through the files again
+ROOM: dict[tuple[str, int], int] = {}
+
+
 def keep(files, name, content, most):
     """Write a file, and remove the least recently used ones beyond what all may take."""
     if len(content) <= most:
-        remove_beyond(files, most - len(content))
+        room = ROOM.get((files.path, most), 0) - len(content)
+        if room < 0:  # of what is free, other processes take as much
+            room = remove_beyond(files, most - len(content)) // 16
         files.write(name, content)
+        ROOM[files.path, most] = room
 
 
 def remove_beyond(files, most):
-    """Remove the least recently used files until what is left takes no more than so many bytes."""
+    """Remove the least recently used files until what is left takes no more than so many bytes; return how many are free."""
     found = sorted(file for file in files.files() if OURS.fullmatch(file[2]))
     total = sum(size for _, size, _ in found)
     for used, size, name in found:
         if total > most if name.endswith(".code") else used < time.time() - ABANDONED_SECONDS:
             files.remove(name)
             total -= size
+    return most - total
 
 
 def clear_cache() -> int:
