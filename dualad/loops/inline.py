@@ -106,31 +106,33 @@ class Pull:
 
     def __call__(self, node, at):
         """Return the expression of a node at an index."""
-        memo = self.lasting if all(type(position) is int for position in at) else self.made
-        found = memo.get((node, at))
+        found = self.memo(at).get((node, at))
         if found is None:
-            if node in self.stored:
-                found = self.read(node, at)
-            else:
+            if node not in self.stored:
                 self.ahead(node, at)
-                found = self.define(node, at)
-            memo[node, at] = found
+            found = self.make(node, at)
         return found
 
     def ahead(self, node, at):
         """Make what a chain of nodes reads, the deepest first: it may be longer than Python's stack."""
-        chain = [(node, at)]
+        chain = [(node, at, iter(self.reads(node, at)))]
         while chain:
-            unmade = next((read for read in self.reads(*chain[-1]) if not self.has(*read)), None)
+            unmade = next((read for read in chain[-1][-1] if read not in self.memo(read[1])), None)
             if unmade is not None:
-                chain.append(unmade)
+                chain.append((*unmade, iter(self.reads(*unmade))))
                 continue
-            read = chain.pop()
+            node, at, _ = chain.pop()
             if chain:
-                self(*read)
+                self.make(node, at)
 
-    def has(self, node, at):
-        return (node, at) in (self.lasting if all(type(position) is int for position in at) else self.made)
+    def make(self, node, at):
+        """Enter and return the expression of a node whose reads are made."""
+        found = self.memo(at)[node, at] = self.read(node, at) if node in self.stored else self.define(node, at)
+        return found
+
+    def memo(self, at):
+        """Return where expressions at an index are entered."""
+        return self.lasting if all(type(position) is int for position in at) else self.made
 
     def reads(self, node, at):
         """Return the nodes that the expression of a node is made of, with their indices, as far as they are read in any case."""
@@ -150,7 +152,7 @@ class Pull:
     def keep(self, node, at, expression):
         """Enter the expression that a stored node has in this nest; one that is stored is rounded."""
         self.lasting["rounded", expression] = True
-        (self.lasting if all(type(position) is int for position in at) else self.made)[node, at] = expression
+        self.memo(at)[node, at] = expression
 
     def read(self, node, at):
         if isinstance(node.form, Buffer) and node.form.array is not None and at and all(type(position) is int for position in at):
