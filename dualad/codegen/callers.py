@@ -18,6 +18,7 @@ from ..loops.forms import Buffer, Fill, Made, Node
 from ..loops.fuse import memory_of
 from ..loops.packing import UNPACKED
 from ..loops.python_calls import evaluated
+from ..support.sources import define
 from .emit import Source
 
 
@@ -151,7 +152,7 @@ class Callers:
             lines[:0] = [taken, f"[{', '.join(self.names[node] for node in self.work)}] = buffers"]
             lines[-1:] = ["pool.append(buffers)", "return outs"]
         lines = ["try:", *(f"    {line}" for line in lines), f"except Exception: return {otherwise}"]
-        exec("\n    ".join([f"def {name}({parameters}):", *lines]), self.space)
+        define([f"def {name}({parameters}):", *lines], self.space)
 
     def compiled(self) -> tuple[Callable, ...]:
         """Return the functions of the plain inputs, of those that fit and of any, and these with an array into which the outputs go."""
@@ -166,14 +167,14 @@ class Callers:
             space["call"] = space["raw"]
         else:
             self.define("raw", given, allocated, outs, f"rerun_in_numpy(program, ({given}{',' * bool(given)}))")
-            exec(f"def call({given}): return raw({', '.join(fitted)})", space)
+            define([f"def call({given}): return raw({', '.join(fitted)})"], space)
         space["joined"] = joined(space["call"])
         into = self.into()
         if into is None:
             return space["raw"], space["call"], space["joined"], space["joined"]
         given = ", ".join([*inputs, "into"])
         self.define("raw_flat", given, into, "into", f"joined({given})")
-        exec(f"def flat({given}): return raw_flat({', '.join([*fitted, 'into'])})", space)
+        define([f"def flat({given}): return raw_flat({', '.join([*fitted, 'into'])})"], space)
         return space["raw"], space["call"], space["raw_flat"], space["flat"]
 
     def into(self):

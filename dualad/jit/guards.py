@@ -14,6 +14,7 @@ import numpy as np
 import optree
 
 from ..graph.program import kind_of
+from ..support.sources import define
 from .arguments import exact, names_keywords
 
 MISS = object()
@@ -63,7 +64,7 @@ def guard_of(call, args, kwargs, entry, flat=False) -> Callable | None:
         returned += ["if unseen: return MISS"] * entry.left
         returned += [f"if kind == {k}: return {result}" for k, result in enumerate(results[1:], 1)] + [f"return {results[0]}"]
     lines += ["for _ in left:", *(f"    {line}" for line in returned), "return MISS"]
-    exec("\n    ".join(lines), writer.space)
+    define(lines, writer.space)
     entry.checks.share(writer.space)
     return writer.space["guard"]
 
