@@ -12,8 +12,8 @@ from numpy import float64, ndarray
 from dualad.core.levels import Handle
 from dualad.rules.cotangents import FLOAT
 from dualad.rules.kinds import Abstract, Elementwise, Joint
-from dualad.rules.partials import evaluated
-from dualad.rules.precision import in_loop
+from dualad.rules.partials import evaluate_partial
+from dualad.rules.precision import in_loop_dtypes
 
 from .entries import Evaluation, Node, Number, Pointwise
 from .tape import NEVER_WRITTEN, Tape, Var, append_entry, make_var, parts_of, place_of_entry, pull_broadcast, pull_part, pull_row
@@ -86,7 +86,7 @@ def evaluate_directly(row: Any, fn: Callable[..., Any], args: Any, kwargs: dict[
         arg = args[i]
         values[i] = arg.copy("K") if type(arg) is ndarray else tape.freeze(arg)
     if mixed and type(row) is Elementwise:
-        values = in_loop(row.fn, v, values)
+        values = in_loop_dtypes(row.fn, v, values)
     place = entry_of(row, v, values, kwargs, active, args, tape)
     return None if place is None else make_var(v, place, tape)
 
@@ -118,7 +118,7 @@ def entry_of(row: Any, v: Any, values: Any, kwargs: dict[str, Any], active: Sequ
     nodes = [args[i].node for i in active]
     if type(row) is Elementwise and type(v) is float:
         with np.errstate(all="ignore"):
-            partials = [float(evaluated(row.partial(i), v, values)) for i in active]
+            partials = [float(evaluate_partial(row.partial(i), v, values)) for i in active]
         if not all(map(math.isfinite, partials)):
             return None
         if len(nodes) > 2 or not all(type(node) is int for node in nodes):  # what is not on the tape may be freed when this is

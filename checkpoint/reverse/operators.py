@@ -23,7 +23,7 @@ from dualad.rules.cotangents import FLOAT
 from dualad.rules.indexing import getitem
 from dualad.rules.kinds import ROWS, Abstract, Composite, Constant, Differentiable, Elementwise
 from dualad.rules.memory import shows_memory
-from dualad.rules.partials import FIRST, MINUS_ONE, ONE, SECOND, evaluated
+from dualad.rules.partials import FIRST, MINUS_ONE, ONE, SECOND, evaluate_partial
 
 from .entries import Binary, Index, Linear, Number, Pointwise, Unary
 from .fast import NO_KEYWORDS, NUMBERS, evaluate_directly, stack
@@ -298,7 +298,7 @@ def array_ufunc(self: Var, ufunc: np.ufunc, method: str, *args: Any, **kwargs: A
             elif type(a) is float and type(i) is int:
                 v = float(ufunc(a))
                 with np.errstate(all="ignore"):
-                    p = float(evaluated(row.partials[0], v, (a,)))
+                    p = float(evaluate_partial(row.partials[0], v, (a,)))
                 if p - p == 0.0:
                     return make_var(v, append_entry(tape.entries, (i, p)), tape)
         if isinstance(row, Differentiable):

@@ -40,8 +40,8 @@ from dualad.rules.cotangents import is_symbolic, unbroadcast
 from dualad.rules.indexing import getitem, overwritten, scatter
 from dualad.rules.kinds import ROWS, Abstract, Composite, Elementwise
 from dualad.rules.memory import copied, own_to_write, shows_memory, writable
-from dualad.rules.partials import evaluated
-from dualad.rules.precision import in_loop
+from dualad.rules.partials import evaluate_partial
+from dualad.rules.precision import in_loop_dtypes
 from dualad.rules.primitives import all_finite
 from dualad.support.callers import unwatched
 from dualad.support.costs import SMALL_ARRAY_BYTES
@@ -328,7 +328,7 @@ def partial_now(row: Any, i: int, ans: Any, values: Sequence[Any], args: Any, ta
     if len(read) < 2 or type(values[i]) is not np.ndarray or values[i].shape != ans.shape or values[i].dtype != ans.dtype or not ans.ndim:
         return None
     with np.errstate(all="ignore"):
-        p = evaluated(row.partials[i], ans, in_loop(row.fn, ans, values) if row.computed[i] else values)
+        p = evaluate_partial(row.partials[i], ans, in_loop_dtypes(row.fn, ans, values) if row.computed[i] else values)
         usable = type(p) is np.ndarray and p.shape == ans.shape and p.dtype in (ans.dtype, np.dtype(bool))
         return p if usable and (not row.singular or all_finite(p)) else None
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ..rules.calling import placed, public_name, with_out_named
+from ..rules.calling import positional_call, public_name, with_out_named
 from ..rules.creation import lift as lifted_like
 from ..rules.kinds import ROWS
 from .conversions import STALE, STANDING, lift, map_nested
@@ -61,7 +61,7 @@ class Buffer(np.ndarray):
     def __array_function__(self, fn: Callable, types: Any, args: Any, kwargs: Any) -> Any:
         row = ROWS.get(fn)
         if row is not None and row.writes:
-            args, kwargs = placed(fn, args, kwargs)
+            args, kwargs = positional_call(fn, args, kwargs)
             if not args:  # NumPy before 2.4 does not tell the names of its arguments
                 raise TypeError(f"{public_name(fn)}: pass the array that is written into as a positional argument")
         if row is not None and len(args) > row.out_at:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..rules.calling import bound, placed, public_name, with_out_named
+from ..rules.calling import bind_user_call, positional_call, public_name, with_out_named
 from ..rules.constants import stopped
 from ..rules.cotangents import is_symbolic
 from ..rules.indexing import getitem
@@ -37,7 +37,7 @@ def apply(fn, args, kwargs):
         kwargs = dict(kwargs)
         return write_out(row, args, kwargs, kwargs.pop("out"))
     if kwargs and row is not None and len(args) < row.required:
-        args, kwargs = placed(fn, args, kwargs)
+        args, kwargs = positional_call(fn, args, kwargs)
     if (kwargs or len(args) > 1) and row is not None and row.dtype_at is not None and asks_for_integers(row, args, kwargs):
         top = highest((*args, *kwargs.values()), deep=True)
         if not top.level.abstract:
@@ -46,7 +46,7 @@ def apply(fn, args, kwargs):
         if row.canonical is not None:
             args, kwargs = row.canonical(args, kwargs)
         elif not row.trusted:
-            args, kwargs = bound(row, args, kwargs)
+            args, kwargs = bind_user_call(row, args, kwargs)
         args = pack_arguments(args, row)
         top = highest(args)
         if top is None:

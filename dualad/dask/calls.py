@@ -12,7 +12,7 @@ import dask.array as da
 import numpy as np
 
 from ..rules.calling import public_name, signature
-from ..rules.indexing import expanded, getitem, is_basic
+from ..rules.indexing import expand_index, getitem, is_basic
 from ..rules.kinds import ROWS
 from ..support.costs import PROGRAM_OPERATIONS
 
@@ -170,7 +170,7 @@ def element(x, index):
         raise NotImplementedError("it is indexed by a dask array: choose with np.where")
     arrays = [part for part in parts if not is_basic(part)]
     if len(arrays) > 1 and all(np.ndim(part) == 1 for part in arrays):
-        return pointed(x, expanded(index, x.ndim))
+        return pointed(x, expand_index(index, x.ndim))
     if (
         len(arrays) > 1
         or any(np.ndim(part) != 1 for part in arrays)
@@ -213,7 +213,7 @@ def assigned(x, v, index, ops=()):
         if fn is not getitem:
             raise TypeError(f"a dask array is written through a view made by {public_name(fn)}: write x[index] = v")
         index, v = args[0], assigned(x[args[0]], v, index, rest)
-    parts = expanded(index, x.ndim)
+    parts = expand_index(index, x.ndim)
     if any(part is None for part in parts):  # which dask does not take here
         shown = [part for part in parts if part is None or isinstance(part, slice)]
         new_axes = tuple(k - len(shown) for k, part in enumerate(shown) if part is None)
@@ -232,7 +232,7 @@ def assigned(x, v, index, ops=()):
 def scattered(g, index, like):
     """The transpose of `element`."""
     axes, widths, k = iter(like.shape), [], 0
-    g, parts = da.asarray(g), expanded(index, len(like.shape))
+    g, parts = da.asarray(g), expand_index(index, len(like.shape))
     arrays = [i for i, part in enumerate(parts) if np.ndim(part)]
     advanced = [i for i, part in enumerate(parts) if part is not None and not isinstance(part, slice)]
     if arrays and advanced[-1] - advanced[0] >= len(advanced):  # numbers and arrays apart: NumPy puts the axis of the places first

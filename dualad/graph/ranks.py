@@ -7,7 +7,7 @@ import numpy as np
 
 from ..core.traced import Traced
 from ..rules.reductions import defined
-from ..rules.statistics import inexact
+from ..rules.statistics import as_inexact
 
 
 def is_integer(index):
@@ -53,7 +53,7 @@ def quantile(s, row, x, *args, axis=None, **options):
     if s.dtype.kind != "f" and (row.fn is not np.median or s.dtype.kind == "c"):  # of integers some methods choose integers
         raise s.needs_length(f"{row.name} of x[mask] of {s.dtype}")
     of_numbers = getattr(np, f"nan{row.fn.__name__}")
-    s = inexact(s)
+    s = as_inexact(s)
     found = np.where(np.any(np.isnan(s)), np.nan, of_numbers(np.reshape(s.cleaned(np.nan), (-1,)), *args, **options))[()]
     return found if row.fn is np.median else defined(found, s.shape[0], f"{row.name} of no elements")
 

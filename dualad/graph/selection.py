@@ -16,7 +16,7 @@ from ..core.dispatch import dtype_of, harmless_number
 from ..core.levels import Handle, Level, new
 from ..core.traced import Traced, example_of
 from ..rules.calling import signature
-from ..rules.indexing import expanded, getitem, is_basic, updated
+from ..rules.indexing import expand_index, getitem, is_basic, updated
 from ..rules.kinds import ROWS, row_says
 from ..rules.reductions import defined
 from ..rules.shapes import blank, length
@@ -252,7 +252,7 @@ class Selection(Traced):
         if not is_basic(index):
             raise self.needs_length("an element or a part of x[mask]")
         parts, axis, at = list[Any](), 0, 0
-        for part in expanded(index, self.ndim):
+        for part in expand_index(index, self.ndim):
             if part is not None and axis == self.at:
                 if type(part) is not slice or part != slice(None):
                     raise self.needs_length("an element or a part of x[mask]")

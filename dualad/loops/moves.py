@@ -5,7 +5,7 @@ from typing import Any
 
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from ..rules.indexing import expanded, getitem, is_basic, moves_whole
+from ..rules.indexing import expand_index, getitem, is_basic, moves_whole
 from ..rules.kinds import row_says
 from ..rules.names import np
 from ..rules.scalars import kernel
@@ -395,7 +395,7 @@ def gather_maps(shape, index):
             parts += [Node(Buffer(None, positions), positions.shape, positions.dtype) for positions in np.nonzero(mask)]
         else:
             parts.append(part)
-    parts = expanded(tuple(parts), len(shape))
+    parts = expand_index(tuple(parts), len(shape))
     advanced = [k for k, part in enumerate(parts) if part is not None and not isinstance(part, slice)]
     arrays = {k: parts[k] if isinstance(parts[k], Node) else fill(int(parts[k])) for k in advanced}
     common = np.broadcast_shapes(*(array.shape for array in arrays.values()))

@@ -14,7 +14,7 @@ PLACES = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEY
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def bound(row, args, kwargs):
+def bind_user_call(row, args, kwargs):
     """Return a call of a user's function with its arguments in their places, positional or by keyword, and defaults filled in."""
     parameters = signature(row.fn)
     if isinstance(row.fn, np.ufunc) or not parameters.parameters:
@@ -22,8 +22,8 @@ def bound(row, args, kwargs):
     if row.lacking is None:
         row.lacking = set()
         for rules, lead in row.rules.items():
-            setattr(row, rules, tuple(fitted(row, rule, lead) for rule in getattr(row, rules)))
-    call = filled(row.name, parameters, args, kwargs)
+            setattr(row, rules, tuple(adapt_rule(row, rule, lead) for rule in getattr(row, rules)))
+    call = with_defaults(row.name, parameters, args, kwargs)
     for name in row.lacking:
         value = call.arguments[name]
         if value is not parameters.parameters[name].default:
@@ -34,7 +34,7 @@ def bound(row, args, kwargs):
     return call.args, call.kwargs
 
 
-def filled(title, parameters, args, kwargs):
+def with_defaults(title, parameters, args, kwargs):
     """Return the arguments of a call in their places, defaults too; errors begin with a title."""
     call = bind(title, parameters, args, kwargs)
     call.apply_defaults()
@@ -49,11 +49,11 @@ def bind(title, parameters, args, kwargs):
         raise TypeError(f"{title}: {error}") from None
 
 
-def fitted(row, rule, lead):
+def adapt_rule(row, rule, lead):
     """Return a rule as one that takes all parameters of its function, after `lead` others; `row.lacking` gets what it lacks."""
     divisor = getattr(rule, "divisor", None)
     if rule in MARKS or divisor is not None:
-        return rule if rule in MARKS else one_over(fitted(row, divisor, lead))
+        return rule if rule in MARKS else one_over(adapt_rule(row, divisor, lead))
     own = signature(rule).parameters.values()
     kinds = {p.kind for p in own}
     if not own:
@@ -132,7 +132,7 @@ def required_count(fn) -> int:
     return sum(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in signature(fn).parameters.values())
 
 
-def placed(fn, args, kwargs):
+def positional_call(fn, args, kwargs):
     """Return a call with the arguments that stand first in their places, where they were given by keyword."""
     names, args, kwargs = places_of(fn), list(args), dict(kwargs)
     while len(args) < len(names) and names[len(args)] in kwargs:
@@ -174,9 +174,9 @@ def without_defaults(fn, args, kwargs):
     if isinstance(fn, np.ufunc) or not (kwargs or len(args) > 1) or (getattr(fn, "__module__", None) or "").startswith("dualad."):
         return args, kwargs
     names, defaults = parameters(fn)
-    kwargs = {name: arg for name, arg in kwargs.items() if not (name in defaults and same(arg, defaults[name]))}
+    kwargs = {name: arg for name, arg in kwargs.items() if not (name in defaults and equals_default(arg, defaults[name]))}
     count = len(args)
-    while count and count <= len(names) and names[count - 1] in defaults and same(args[count - 1], defaults[names[count - 1]]):
+    while count and count <= len(names) and names[count - 1] in defaults and equals_default(args[count - 1], defaults[names[count - 1]]):
         count -= 1
     return args[:count], kwargs
 
@@ -189,6 +189,6 @@ def parameters(fn):
     return positional, {p.name: p.default for p in given if p.default is not p.empty}
 
 
-def same(a, b):
+def equals_default(a, b):
     """Return whether an argument is the default; arrays are not."""
     return a is b or (type(a) in (int, bool, str) and type(a) is type(b) and a == b)

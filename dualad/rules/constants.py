@@ -21,7 +21,7 @@ def stopped(x):
     return x.copy("K") if issubclass(type(x), np.ndarray) else x
 
 
-def named(namespace, names):
+def functions_named(namespace, names):
     """Return the functions called `names`."""
     return [getattr(namespace, name) for name in names.split()]
 
@@ -29,7 +29,7 @@ def named(namespace, names):
 # --- of functions that compiled loops have -----------------------------------------------------------------------------------
 
 
-def among(element, test_elements, assume_unique=False, invert=False, *, kind=None):
+def isin_by_pairs(element, test_elements, assume_unique=False, invert=False, *, kind=None):
     """Return what `isin` does, by comparing all pairs of a few elements."""
     if np.size(element) * np.size(test_elements) > CACHE_ELEMENTS:
         raise LookupError
@@ -44,7 +44,7 @@ def all_equal(a, b):
     return np.all(np.equal(a, b))
 
 
-def sorted_by(keys, axis=-1):
+def lexsort_by_keys(keys, axis=-1):
     """Return what `lexsort` does, by one key after the other."""
     first, *others = keys
     order = np.argsort(first, axis=axis, kind="stable")
@@ -67,23 +67,23 @@ constant(stopped, scalar=Scalar(itself, 0, ANY))
 constant(np.isposinf, elementwise=True, scalar=Scalar(lambda x: x == np.inf))
 constant(np.isneginf, elementwise=True, scalar=Scalar(lambda x: x == -np.inf))
 constant(np.fix, elementwise=True, scalar=kernel("np.trunc", 1, 2))
-constant(*named(np, "around"), elementwise=True, lower="rounded")
+constant(*functions_named(np, "around"), elementwise=True, lower="rounded")
 constant(np.array_equiv, called="it compares whole arrays", inlined=all_equal)
-constant(*named(np, "argwhere flatnonzero"), data_shaped=True)
-constant(*named(np, "nanargmax nanargmin in1d"), called="it searches or sorts")
-constant(np.lexsort, called="it searches or sorts", inlined=sorted_by)
-constant(np.isin, called="it searches or sorts", inlined=among)
+constant(*functions_named(np, "argwhere flatnonzero"), data_shaped=True)
+constant(*functions_named(np, "nanargmax nanargmin in1d"), called="it searches or sorts")
+constant(np.lexsort, called="it searches or sorts", inlined=lexsort_by_keys)
+constant(np.isin, called="it searches or sorts", inlined=isin_by_pairs)
 constant(np.digitize, lower="digitize")
-constant(*named(np, "diag_indices_from tril_indices_from triu_indices_from common_type einsum_path"), metadata=True)
+constant(*functions_named(np, "diag_indices_from tril_indices_from triu_indices_from common_type einsum_path"), metadata=True)
 constant(np.min_scalar_type, called="its result is no array of numbers")
 constant(np.unravel_index, lower="unravel_index")
 constant(np.ravel_multi_index, called="it checks bounds")
 
 refused("what is read from a file again is a constant. Save plain values: dualad.primal(x)",
-        *named(np, "save savez savez_compressed savetxt"))
-refused("it is defined on strings", *named(np._core.umath, TEXT))
+        *functions_named(np, "save savez savez_compressed savetxt"))
+refused("it is defined on strings", *functions_named(np._core.umath, TEXT))
 refused("it is defined on dates: pass plain dates",
-        *named(np, "busday_count busday_offset is_busday datetime_as_string"))
+        *functions_named(np, "busday_count busday_offset is_busday datetime_as_string"))
 refused("it is defined on integers and bits: pass plain integers (dualad.primal(x).astype(int))",
-        *named(np, "packbits unpackbits"))
+        *functions_named(np, "packbits unpackbits"))
 # fmt: on

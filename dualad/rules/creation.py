@@ -3,7 +3,7 @@
 The bodies get the traced array first. What holds integers, booleans or no numbers stays plain.
 """
 
-from .constants import named
+from .constants import functions_named
 from .kinds import composite
 from .memory import in_order
 from .names import np
@@ -56,7 +56,7 @@ def row_like(order):
 
 # --- the table --------------------------------------------------------------------------------------------------------------
 
-for fn in named(np, "ones empty eye identity tri arange fromfunction frombuffer fromfile fromiter fromstring loadtxt genfromtxt"):
+for fn in functions_named(np, "ones empty eye identity tri arange fromfunction frombuffer fromfile fromiter fromstring loadtxt genfromtxt"):
     composite(fn, lifted(fn), like=True)
 # fmt: off
 composite(np.zeros,             lifted(np.zeros), like=True, cheap=True, lower="zeros")

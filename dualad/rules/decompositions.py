@@ -84,7 +84,7 @@ def warn_close(name, close):
     return close
 
 
-def divided(a, s):
+def divide_or_zero(a, s):
     """Return a / s, and 0 wherever a is 0, even where s is."""
     zero = np.equal(s, 0)
     return strong_multiply(np.where(zero, np.inf, 1.0 / np.where(zero, 1.0, s)), a)
@@ -244,7 +244,7 @@ def svd_factors(a, full=False):
     return np.linalg.svd(a, full_matrices=full)
 
 
-def thin(ans):
+def thin_factors(ans):
     """Return the factors of the thin decomposition, the singular values also as a row and as a column."""
     u, s, vh = ans
     k = np.shape(s)[-1]
@@ -258,41 +258,41 @@ def svd_gaps(s, n):
 
 
 def svd_jvp(t, ans, a, full=False, *driver):
-    u, s, vh, row, column = thin(ans)
+    u, s, vh, row, column = thin_factors(ans)
     n = adjoint(u) @ (t @ adjoint(vh))
     turn = svd_gaps(s, n * row + column * adjoint(n))
     if np.iscomplexobj(n):
-        turn = turn + 1j * on_diagonal(divided(np.imag(diagonal(n)), s))
+        turn = turn + 1j * on_diagonal(divide_or_zero(np.imag(diagonal(n)), s))
     du = u @ turn
     dvh = -svd_gaps(s, column * n + adjoint(n) * row) @ vh
     if np.shape(u)[-2] > np.shape(u)[-1]:
-        du = du + divided(t @ adjoint(vh) - u @ n, row)
+        du = du + divide_or_zero(t @ adjoint(vh) - u @ n, row)
     if np.shape(vh)[-1] > np.shape(vh)[-2]:
-        dvh = dvh + divided(adjoint(u) @ t - n @ vh, column)
+        dvh = dvh + divide_or_zero(adjoint(u) @ t - n @ vh, column)
     if full:
         du, dvh = with_complements(du, dvh, ans)
     return du, np.real(diagonal(n)), dvh
 
 
 def svd_vjp(g, ans, a, full=False, *driver):
-    u, s, vh, row, column = thin(ans)
+    u, s, vh, row, column = thin_factors(ans)
     gu, gs, gvh = without_complements(g, ans) if full else g
     left, right = mT(u) @ gu, gvh @ mT(vh)
     turn, counter = svd_gaps(s, left), svd_gaps(s, right)
     x = on_diagonal(gs) + (turn + adjoint(turn)) * row - column * (counter + adjoint(counter))
     if np.iscomplexobj(left):
-        x = x + 1j * on_diagonal(divided(np.imag(diagonal(left)), s))
+        x = x + 1j * on_diagonal(divide_or_zero(np.imag(diagonal(left)), s))
     total = 0.0
     if np.shape(u)[-2] > np.shape(u)[-1]:
-        x, total = x - divided(left, row), divided(gu, row) @ conj(vh)
+        x, total = x - divide_or_zero(left, row), divide_or_zero(gu, row) @ conj(vh)
     if np.shape(vh)[-1] > np.shape(vh)[-2]:
-        x, total = x - divided(right, column), conj(u) @ divided(gvh, column)
+        x, total = x - divide_or_zero(right, column), conj(u) @ divide_or_zero(gvh, column)
     return conj(u) @ (x @ conj(vh)) + total
 
 
 def with_complements(du, dvh, ans):
     """Return the tangents of the thin factors with those of the null spaces' bases."""
-    u, s, vh, _, _ = thin(ans)
+    u, s, vh, _, _ = thin_factors(ans)
     k = np.shape(s)[-1]
     rest, others = ans[0][..., k:], ans[2][..., k:, :]
     if np.shape(rest)[-1]:
@@ -304,7 +304,7 @@ def with_complements(du, dvh, ans):
 
 def without_complements(g, ans):
     """Return the cotangents of the thin factors, with the shares of the null spaces' bases."""
-    u, s, vh, _, _ = thin(ans)
+    u, s, vh, _, _ = thin_factors(ans)
     k = np.shape(s)[-1]
     gu, gvh = g[0][..., :k], g[2][..., :k, :]
     if np.shape(ans[0])[-1] > k:
@@ -403,7 +403,7 @@ def qr_vjp(g, ans, a):
     return mT(np.linalg.solve(r, mT(back)))
 
 
-def completed(a, factored, basis, full):
+def complete_qr(a, factored, basis, full):
     """Return the factors of the first columns of a matrix, and q and r of all of it; if it is to be `full`, q is square."""
     m, n = np.shape(a)[-2:]
     k = min(m, n)
@@ -420,7 +420,7 @@ def completed(a, factored, basis, full):
 def qr(a, mode="reduced"):
     if mode not in ("reduced", "complete", "r"):
         raise TypeError(f"numpy.linalg.qr: mode={mode!r} has no derivative rule in dualad: use 'reduced', 'complete' or 'r'")
-    factors, q, r = completed(a, qr_factors, null_basis, mode == "complete")
+    factors, q, r = complete_qr(a, qr_factors, null_basis, mode == "complete")
     return r if mode == "r" else type(factors)(q, r)
 
 
@@ -433,7 +433,7 @@ def null_basis(a, k):
 # --- the ufuncs underneath --------------------------------------------------------------------------------------------------
 
 
-def of_shape(kind, a):
+def svd_name(kind, a):
     """Return the name of a decomposition into singular values, and that in NumPy before 2.2."""
     m, n = np.shape(a)[-2:]
     return tuple(f"{name}_{kind}".rstrip("_") for name in ("svd", "svd_m" if m < n else "svd_n"))
@@ -456,9 +456,9 @@ constant(complex_eigen, raises=True, axes=(-2, -1), inner=lapack("eig", "D->DD",
 explicit(eigen_factors, (eig_jvp, None, None), (eig_vjp, None, None), axes=(-2, -1), inlined=True)
 explicit(general_eigenvalues, (general_eigenvalues_jvp, None, None), (general_eigenvalues_vjp, None, None), axes=(-2, -1), inlined=True)
 explicit(svd_factors,     svd_jvp, svd_vjp, raises=True, axes=(-2, -1),
-         inner=lapack(lambda a, full=False: of_shape("f" if full else "s", a), "D->DdD"))
+         inner=lapack(lambda a, full=False: svd_name("f" if full else "s", a), "D->DdD"))
 explicit(singular_values, singular_values_jvp, singular_values_vjp, raises=True, axes=(-2, -1),
-         inner=lapack(lambda a: of_shape("", a), "D->d"))
+         inner=lapack(lambda a: svd_name("", a), "D->d"))
 explicit(qr_factors,      qr_jvp, qr_vjp, axes=(-2, -1), inlined=by_reflections)
 constant(reflectors, axes=(-2, -1), inner=lapack(("qr_r_raw", "qr_r_raw_n"), "D->D", overwrites=True))
 constant(reflected, axes=(-2, -1), inner=lapack("qr_reduced", "DD->D"))

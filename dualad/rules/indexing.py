@@ -133,7 +133,7 @@ def is_whole(index) -> bool:
     return index is Ellipsis or (type(index) is tuple and all(part is Ellipsis for part in index))
 
 
-def expanded(index, ndim):
+def expand_index(index, ndim):
     """Return the parts of an index into this many axes, with slices for its Ellipsis or for the axes that it leaves out."""
     parts = list(index) if type(index) is tuple else [index]
     at = next((k for k, part in enumerate(parts) if part is Ellipsis), len(parts))

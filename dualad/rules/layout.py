@@ -12,7 +12,7 @@ from numbers import Number
 from numpy.lib.array_utils import normalize_axis_index
 
 from .batching import axis_form, joined_form
-from .constants import evaluate, named
+from .constants import evaluate, functions_named
 from .cotangents import FLOAT, Abstract, is_complex, ndim_of, shape_of
 from .indexing import cast, in_range, is_traced, scatter
 from .kinds import composite, elementwise, joined, linear
@@ -25,7 +25,7 @@ NO = np._NoValue
 windows = np.lib.stride_tricks.sliding_window_view
 
 
-def back(g, places, x):
+def scatter_back(g, places, x):
     """Return the cotangent of `x`, where `g` is that of its elements at flat places."""
     return np.reshape(scatter(np.ravel(g), np.ravel(places), Abstract.of((x.size,), x.dtype)), x.shape)
 
@@ -143,7 +143,7 @@ def insert_arrays(args, kwargs):
 def insert_transpose(i, g, arr, obj, values, axis=None):
     places = np.insert(positions(arr), obj, arr.size + positions(values), axis)
     mine = (places >= arr.size) == (i == 2)
-    return back(g[mine], places[mine] - (arr.size if i == 2 else 0), values if i == 2 else arr)
+    return scatter_back(g[mine], places[mine] - (arr.size if i == 2 else 0), values if i == 2 else arr)
 
 
 # --- choosing ---------------------------------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ def apply_along_axis(func1d, axis, arr, *args, **kwargs):
 # --- sequences --------------------------------------------------------------------------------------------------------------
 
 
-def shares(num, endpoint, like):
+def step_shares(num, endpoint, like):
     """Return k / (number of steps), for each k, on a leading axis; in the precision of `like`."""
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
@@ -237,7 +237,7 @@ def shares(num, endpoint, like):
     return np.reshape((np.arange(num) / steps).astype(np.empty(0, like.dtype).real.dtype), (-1, *(1,) * np.ndim(like)))
 
 
-def together(*ends):
+def common_ends(*ends):
     """Return the ends as arrays of floats of one shape and dtype; Python's numbers take the others' dtype."""
     kind = np.result_type(*(end if hasattr(end, "dtype") or issubclass(type(end), Number) else np.asarray(end) for end in ends), 1.0)
     return np.broadcast_arrays(*(cast(end if hasattr(end, "dtype") else np.asarray(end), kind) for end in ends))
@@ -245,8 +245,8 @@ def together(*ends):
 
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None):
     num = int(num)
-    start, stop = together(start, stop)
-    ans = start + shares(num, endpoint, start) * (stop - start)
+    start, stop = common_ends(start, stop)
+    ans = start + step_shares(num, endpoint, start) * (stop - start)
     if endpoint and num > 1:
         ans = np.concatenate([ans[:-1], np.expand_dims(stop, 0)], axis=0)
     ans = np.moveaxis(ans, 0, axis)
@@ -255,15 +255,15 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
 
 
 def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
-    start, stop, base = together(start, stop, base)
+    start, stop, base = common_ends(start, stop, base)
     ans = np.moveaxis(np.power(base, linspace(start, stop, num, endpoint)), 0, axis)
     return ans if dtype is None else ans.astype(dtype)
 
 
 def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
-    start, stop = together(start, stop, np.float64(0.0))[:2]
+    start, stop = common_ends(start, stop, np.float64(0.0))[:2]
     evaluate(check_no_zero, start, stop)
-    ans = start * np.power(stop / start, shares(num, endpoint, start))
+    ans = start * np.power(stop / start, step_shares(num, endpoint, start))
     ans = np.moveaxis(ans, 0, axis)
     return ans if dtype is None else ans.astype(dtype)
 
@@ -288,7 +288,7 @@ composite(np.fliplr,    lambda m: m[:, ::-1])
 composite(np.flipud,    lambda m: m[::-1, ...])
 composite(np.broadcast_arrays, broadcast_arrays)
 composite(np.meshgrid,  meshgrid)
-linear(windows,         lambda g, x, window_shape, axis=None, **options: back(g, windows(positions(x), window_shape, axis), x),
+linear(windows,         lambda g, x, window_shape, axis=None, **options: scatter_back(g, windows(positions(x), window_shape, axis), x),
        view="always", moves=True, batch=axis_form, lower="windows")
 joined(np.concatenate, concatenate_transpose, call=variadic(np.concatenate), canonical=positional, moves=True, joins=True, cheap=True,
        parts=concatenated_parts, batch=joined_form, blocks="concatenated", lower="concatenate")
@@ -299,7 +299,7 @@ composite(np.hstack,       hstack)
 composite(np.column_stack, column_stack)
 composite(np.block,     block)
 joined(np.insert,       insert_transpose, argnums=(0, 2), canonical=insert_arrays, pattern="inserted", lower="insert")
-linear(np.delete,       lambda g, x, *args, **kwargs: back(g, np.delete(positions(x), *args, **kwargs), x), moves=True,
+linear(np.delete,       lambda g, x, *args, **kwargs: scatter_back(g, np.delete(positions(x), *args, **kwargs), x), moves=True,
        blocks="without", lower="delete")
 composite(np.diagflat,  lambda v, k=0: np.diag(np.ravel(v), k))
 composite(np.compress,  compress)
@@ -308,7 +308,7 @@ composite(np.choose,    choose)
 composite(np.select,    select, with_numpy_value=True)
 composite(np.piecewise, piecewise)
 composite(np.unique, unique, value_dependent=True, with_numpy_value=True)
-for fn in named(np, "trim_zeros unique_all unique_counts unique_inverse unique_values union1d intersect1d setxor1d setdiff1d"):
+for fn in functions_named(np, "trim_zeros unique_all unique_counts unique_inverse unique_values union1d intersect1d setxor1d setdiff1d"):
     composite(fn, by_numpy(fn), value_dependent=True)
 composite(np.sort_complex, sort_complex)
 composite(np.apply_along_axis, apply_along_axis)

@@ -280,10 +280,10 @@ def loses_digits(ans, a):
     if type(a) is np.ndarray or n > 16:
         return np.equal(ans, 0)
     bound = (1e-6 if n < 4 else 1e-12) ** (1.0 / n)
-    return np.abs(below(ans)) ** (1.0 / n) <= bound * np.max(np.abs(below(a)), axis=(-1, -2))
+    return np.abs(bottom_value(ans)) ** (1.0 / n) <= bound * np.max(np.abs(bottom_value(a)), axis=(-1, -2))
 
 
-def below(x):
+def bottom_value(x):
     """Return the value of `x` below all derivatives."""
     while hasattr(x, "level"):
         x._refresh()

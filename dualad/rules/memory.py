@@ -109,7 +109,7 @@ def shows_memory(ans, x):
 
 
 @primitive
-def arranged(x, order):
+def axes_and_order(x, order):
     """Return the order of the elements that 'A' and 'K' mean for a plain array: what of `x` to transpose, and 'C' or 'F'."""
     if type(x) is not np.ndarray:
         return None, "C"
@@ -141,5 +141,5 @@ def as_plain_array(x):
 linear(copied,         lambda g, x: g, moves=True, elementwise=True)
 linear(in_order,       lambda g, x, order: g, moves=True, elementwise=True)
 linear(as_plain_array, lambda g, x: g, view="maybe", moves=True, elementwise=True)
-constant(arranged, metadata=True)
+constant(axes_and_order, metadata=True)
 # fmt: on

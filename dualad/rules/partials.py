@@ -68,7 +68,7 @@ def one_over(divisor):
 # --- what the interpreters do with a partial --------------------------------------------------------------------------------
 
 
-def evaluated(partial, ans, args):
+def evaluate_partial(partial, ans, args):
     """Return a partial; where Python's floats raise, as NumPy's numbers have it (inf)."""
     try:
         return partial(ans, *args)
@@ -84,13 +84,13 @@ def product(partial, t, ans, args, mine=False):
         try:
             p = partial(ans, *args)
         except (ZeroDivisionError, OverflowError):
-            p = evaluated(partial, ans, args)
+            p = evaluate_partial(partial, ans, args)
         if type(p) is not np.ndarray:
             return p * t
         return np.multiply(p, t, t) if mine else scale(p, t, ans, args)
     d = divisor(ans, *args)
     if type(d) in (float, int) and not d:
-        return evaluated(partial, ans, args) * t
+        return evaluate_partial(partial, ans, args) * t
     buffer = t if mine else d if reusable(d, t, ans, args) else None
     return t / d if buffer is None else np.divide(t, d, buffer)
 
@@ -114,7 +114,7 @@ def reusable(p, t, ans, args) -> bool:
     )
 
 
-def fits(buffer, term) -> bool:
+def fits_into(buffer, term) -> bool:
     """Return whether `term` may be added into `buffer` in place."""
     return (
         type(buffer) is np.ndarray

@@ -12,7 +12,7 @@ from .cotangents import FLOAT, Abstract
 PYTHON_NUMBERS = (float, int, complex)
 
 
-def in_loop(fn, ans, args):
+def in_loop_dtypes(fn, ans, args):
     """Return the arguments of ``ans = fn(*args)`` in the dtypes that `fn` computes in: wide enough for its partials.
 
     Python numbers stay, and a real argument of a complex function stays real.

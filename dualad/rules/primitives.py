@@ -22,7 +22,7 @@ def within(sequence):
     return None
 
 
-def asking(fn, named=None):
+def dispatching(fn, named=None):
     """Return `fn` as a function that looks for traced values among all its arguments; interpreters are given `named`, or itself."""
 
     @wraps(fn)
@@ -68,7 +68,7 @@ def primitive(fn: Callable[Rest, Result]) -> Callable[Rest, Result]:
     (12.0, 12.0)
     """
 
-    call = asking(fn)
+    call = dispatching(fn)
     call.plain = fn  # type: ignore[attr-defined]  # for those who know that nothing is traced
     return call
 

@@ -17,7 +17,7 @@ NO = np._NoValue
 # --- sums -----------------------------------------------------------------------------------------------------------------
 
 
-def spread_out(g, x, axis=None):
+def broadcast_back(g, x, axis=None):
     """Return `g`, the cotangent of a reduction of `x` over `axis`, broadcast back to the shape of `x`."""
     if type(g) is float and axis is None:  # what np.broadcast_to gives, at a tenth of its cost
         if not x.shape:
@@ -38,7 +38,7 @@ def stretched(g, shape):
 
 
 def sum_transpose(g, x, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=True):
-    g = spread_out(g, x, axis)
+    g = broadcast_back(g, x, axis)
     return g if where is True or where is NO else np.where(where, g, 0.0)
 
 
@@ -60,7 +60,7 @@ def cumsum_transpose(g, x, axis=None, dtype=None, out=None):
 # --- moments --------------------------------------------------------------------------------------------------------------
 
 
-def given(keepdims):
+def keeps_dims(keepdims):
     return False if keepdims is NO else keepdims
 
 
@@ -74,18 +74,18 @@ def count(x, axis, where, keepdims=False):
     return math.prod(shape[a] for a in ((axis,) if issubclass(type(axis), int | np.integer) else axis))
 
 
-def taken(g, where, n, x, axis):
+def mask_cotangent(g, where, n, x, axis):
     """Return cotangents with 0 where a mask takes no element: NaN, as the result is, where all that it takes of an axis is too few."""
     if where is NO or where is True:
         return g
-    return np.where(np.equal(spread_out(n, x, axis), 0), np.nan, np.where(where, g, 0.0))
+    return np.where(np.equal(broadcast_back(n, x, axis), 0), np.nan, np.where(where, g, 0.0))
 
 
 def mean_transpose(g, x, axis=None, dtype=None, out=None, keepdims=NO, *, where=NO):
-    n = count(x, axis, where, given(keepdims))
+    n = count(x, axis, where, keeps_dims(keepdims))
     if type(n) is int and n == 0:  # a Python float is not divided by 0, and there is no element to spread it over
         n = 1
-    return taken(spread_out(g / n, x, axis), where, n, x, axis)
+    return mask_cotangent(broadcast_back(g / n, x, axis), where, n, x, axis)
 
 
 def spread(x, axis, where, ddof, correction):
@@ -111,8 +111,8 @@ def deviation(x, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=
 def about_given_mean(x, mean, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=NO, correction=NO):
     """Return ``np.var(x, mean=mean)``."""
     square = np.square(np.real(x - mean)) + np.square(np.imag(x - mean)) if is_complex(x) else np.square(x - mean)
-    total = np.sum(square, axis=axis, dtype=dtype, keepdims=given(keepdims), where=where)
-    free = count(x, axis, where, given(keepdims)) - (ddof if correction is NO else correction)
+    total = np.sum(square, axis=axis, dtype=dtype, keepdims=keeps_dims(keepdims), where=where)
+    free = count(x, axis, where, keeps_dims(keepdims)) - (ddof if correction is NO else correction)
     return np.divide(total, np.maximum(free, 0))
 
 
@@ -127,14 +127,14 @@ def std(x, *args, mean=NO, **options):
 def variance_jvp(t, ans, x, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=NO, correction=NO):
     apart, free = spread(x, axis, where, ddof, correction)
     slope = np.real(np.conjugate(apart) * t) if is_complex(x) else apart * t
-    total = np.sum(slope, axis=axis, keepdims=given(keepdims), where=where)
+    total = np.sum(slope, axis=axis, keepdims=keeps_dims(keepdims), where=where)
     return np.divide(2.0 * total, np.reshape(free, shape_of(total)) if ndim_of(free) else free)
 
 
 def variance_vjp(g, ans, x, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=NO, correction=NO):
     apart, free = spread(x, axis, where, ddof, correction)
     g = restore_axes(np.divide(2.0 * g, np.reshape(free, shape_of(g)) if ndim_of(free) else free), x, axis)
-    return taken(g * (np.conjugate(apart) if is_complex(x) else apart), where, free, x, axis)
+    return mask_cotangent(g * (np.conjugate(apart) if is_complex(x) else apart), where, free, x, axis)
 
 
 def half_inverse(ans):
@@ -186,7 +186,7 @@ def times_others(g, ans, x, axis=None, dtype=None, out=None, keepdims=NO, initia
 
 
 def prod_jvp(t, ans, x, axis=None, dtype=None, out=None, keepdims=NO, initial=NO, where=NO):
-    return np.sum(t * times_others(1.0, ans, x, axis, initial=initial, where=where), axis=axis, keepdims=given(keepdims))
+    return np.sum(t * times_others(1.0, ans, x, axis, initial=initial, where=where), axis=axis, keepdims=keeps_dims(keepdims))
 
 
 def recurrence(a, b):
@@ -240,7 +240,7 @@ def defined(x, fine, reason):
 
 def extremum_jvp(t, ans, x, axis=None, out=None, keepdims=NO, initial=NO, where=NO):
     best, ties = tie_shares(ans, x, axis, where)
-    return np.sum(np.where(best, t / ties, 0.0), axis=axis, keepdims=given(keepdims))
+    return np.sum(np.where(best, t / ties, 0.0), axis=axis, keepdims=keeps_dims(keepdims))
 
 
 def extremum_vjp(g, ans, x, axis=None, out=None, keepdims=NO, initial=NO, where=NO):
@@ -286,7 +286,7 @@ def put_back(y, places, axis, shape):
     if axis is None or len(shape) == 1:
         x.reshape(-1)[places] = y
     else:
-        x[along(places, axis, shape)] = y
+        x[index_along(places, axis, shape)] = y
     return x
 
 
@@ -303,11 +303,11 @@ def take_along_axis(x, indices, axis=-1):
         if ndim_of(indices) != 1:
             raise ValueError("numpy.take_along_axis: with axis=None, the indices must have one axis")
         x, axis = (x if ndim_of(x) == 1 else np.ravel(x)), 0
-    index = along(indices, axis, shape_of(x))
+    index = index_along(indices, axis, shape_of(x))
     return getitem(x, index) if hasattr(indices, "__dualad_apply__") else x[index]  # x may be a plain array
 
 
-def along(indices, axis, shape):
+def index_along(indices, axis, shape):
     """Return the index of an array of a shape by which its elements are taken along an axis."""
     if len(shape) == 1 and (axis == -1 or axis == 0):
         return indices

@@ -27,8 +27,8 @@ from .batching import derived_form
 from .calling import dtype_position, missing_rule, out_position, positional_count, public_name, required_count
 from .cotangents import FLOAT, Abstract, is_number, like_primal, plus, unbroadcast
 from .names import ABSENT, Absent
-from .partials import MARKS, MINUS_ONE, ONE, evaluated, fits, product, used_by
-from .precision import in_loop
+from .partials import MARKS, MINUS_ONE, ONE, evaluate_partial, fits_into, product, used_by
+from .precision import in_loop_dtypes
 from .primitives import all_finite, strong_multiply, zero_wins
 
 ROWS: dict[Callable, Row] = {}
@@ -315,7 +315,7 @@ class Multilinear(Differentiable):
 
     def jvp(self, ans, args, kwargs, tangents):
         total = None
-        args = in_loop(self.fn, ans, args) if len(args) > 2 else args  # two constants may be multiplied first
+        args = in_loop_dtypes(self.fn, ans, args) if len(args) > 2 else args  # two constants may be multiplied first
         for i, t in enumerate(tangents):
             if t is not None:
                 share = self.call(*args[:i], t, *args[i + 1 :], **kwargs)
@@ -323,7 +323,7 @@ class Multilinear(Differentiable):
         return total
 
     def vjp(self, i, g, ans, args, kwargs):
-        wide = in_loop(self.fn, ans, args) if len(args) > 2 else args
+        wide = in_loop_dtypes(self.fn, ans, args) if len(args) > 2 else args
         return like_primal(self.transpose(i, g, *wide, **kwargs), args[i])
 
 
@@ -400,9 +400,9 @@ class Elementwise(Differentiable):
                 term, fresh = self.multiply(i, t, ans, args, strong, kwargs=kwargs), True
             if total is None:
                 total, owned = term, fresh
-            elif owned and fits(total, term):
+            elif owned and fits_into(total, term):
                 np.add(total, term, total)
-            elif fresh and fits(term, total):
+            elif fresh and fits_into(term, total):
                 total, owned = np.add(total, term, term), True
             else:
                 total, owned = total + term, True
@@ -425,7 +425,7 @@ class Elementwise(Differentiable):
             dtype = getattr(ans, "dtype", FLOAT)
             for arg in args:
                 if getattr(arg, "dtype", dtype) is not dtype:  # asked here, because most calls are of one dtype
-                    args = in_loop(self.fn, ans, args)
+                    args = in_loop_dtypes(self.fn, ans, args)
                     break
         if kwargs and self.computed[i]:
             partial = bind(partial, **kwargs)
@@ -439,8 +439,8 @@ class Elementwise(Differentiable):
                     r = product(partial, t, ans, args)
                     if type(r) is np.ndarray:
                         return zero_wins(r, t)
-                return strong_multiply(evaluated(partial, ans, args), t)
-        return product(partial, t, ans, args, mine) if self.trusted else evaluated(partial, ans, args) * t
+                return strong_multiply(evaluate_partial(partial, ans, args), t)
+        return product(partial, t, ans, args, mine) if self.trusted else evaluate_partial(partial, ans, args) * t
 
 
 def pullback_of(row, i, partial):

@@ -26,9 +26,9 @@ from .constants import evaluate
 from .cotangents import Abstract, any_traced, is_complex, is_symbolic, ndim_of, shape_of, unbroadcast
 from .indexing import getitem, in_range, scatter, stated
 from .kinds import composite, constant, elementwise, explicit, joined, linear
-from .memory import arranged
+from .memory import axes_and_order
 from .names import np
-from .primitives import asking, primitive
+from .primitives import dispatching, primitive
 from .scalars import ANY, Scalar, choose, itself, kernel
 
 NO = np._NoValue
@@ -78,7 +78,7 @@ def known_order(args, kwargs):
     if (type(given) is str and given in ("C", "F")) or not args:
         return args, kwargs
     order = (given.decode() if isinstance(given, bytes) else str(given)).upper()
-    axes, known = arranged(args[0], order) if order in ("A", "K") else (None, order)
+    axes, known = axes_and_order(args[0], order) if order in ("A", "K") else (None, order)
     if known not in ("C", "F"):
         return args, kwargs
     rest = [known if arg is given else arg for arg in args[1:]]
@@ -95,7 +95,7 @@ def transpose_transpose(g, x, axes=None):
     return np.transpose(g) if axes is None else np.transpose(g, tuple(np.argsort([a % g.ndim for a in axes])))
 
 
-roll = asking(np.roll, np.roll)
+roll = dispatching(np.roll, np.roll)
 
 
 @wraps(np.roll)
@@ -444,7 +444,7 @@ linear(np.flip,         lambda g, x, axis=None: np.flip(g, axis), view="always",
 linear(np.diagonal,     diagonal_transpose, view="maybe", moves=True, batch=over_axes("axis1", "axis2"))
 linear(np.copy,         lambda g, x, order="K", subok=False: g, moves=True, neutral=True, cheap=True, elementwise=True,
        scalar=Scalar(itself, 0, ANY))
-linear(np.take,         take_transpose, call=asking(np.take, np.take), moves=True, pattern="taken", batch=flat_form,
+linear(np.take,         take_transpose, call=dispatching(np.take, np.take), moves=True, pattern="taken", batch=flat_form,
        blocks="taken", lower="take")
 linear(np.roll,         roll_transpose, call=rolled, moves=True, axes="axis", cheap=True, batch=roll_form, blocks="rolled",
        lower="roll")

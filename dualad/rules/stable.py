@@ -17,7 +17,7 @@ def none(ans, *args):
     return 0.0
 
 
-def mended(p, bound, away, x):
+def with_far_values(p, bound, away, x):
     """Return p, a fresh result, with ``away(x)`` where it is below the bound (higher in single precision): there it has lost digits."""
     if type(p) is float:
         return quietly(away, x) if p < bound else p
@@ -86,13 +86,13 @@ def root_above_one(x):
 @primitive
 def sech_squared(x, t):
     """Return 1 - t**2 where t is tanh(x), as 1 / cosh(x)**2 where that cancels."""
-    return mended(1.0 - t * t, 0.01, sech_squared_far, x)
+    return with_far_values(1.0 - t * t, 0.01, sech_squared_far, x)
 
 
 def tanh_partial(ans, x):
     """Return 1 / cosh(x)**2, of a small array too at hardly more than the cost of 1 - ans**2."""
     if type(ans) is np.ndarray is type(x):
-        return mended(1.0 - ans * ans, 0.01, sech_squared_far, x)
+        return with_far_values(1.0 - ans * ans, 0.01, sech_squared_far, x)
     return sech_squared(x, ans)
 
 
@@ -124,7 +124,7 @@ def sech_squared_far(x):
 @primitive
 def exp_of_expm1(x, e):
     """Return exp(x), where e is expm1(x)."""
-    return mended(e + 1.0, 0.01, np.exp, x)
+    return with_far_values(e + 1.0, 0.01, np.exp, x)
 
 
 def turn_first(ans, x, y):

@@ -9,13 +9,13 @@ from .cotangents import is_symbolic, notes_tests
 from .indexing import cast, scatter, stated
 from .kinds import Abstract, composite, constant, primitive
 from .names import np
-from .reductions import defined, flat_sqrt, fold, given
+from .reductions import defined, flat_sqrt, fold, keeps_dims
 from .shapes import as_array, by_numpy
 
 NO = np._NoValue
 
 
-def inexact(x):
+def as_inexact(x):
     """Return `x` as an array of floats or complex numbers, plain or traced."""
     x = as_array(x)
     return x if x.dtype.kind in "fc" else x.astype(float)
@@ -24,7 +24,7 @@ def inexact(x):
 # --- without NaN ------------------------------------------------------------------------------------------------------------
 
 
-def counted(x, where):
+def masked(x, where):
     """Return the mask of the elements that count, and `x` with zeros for the others."""
     mask = np.logical_not(np.isnan(x))
     mask = mask if where is NO or where is True else np.logical_and(mask, where)
@@ -41,32 +41,32 @@ def nan_reduction(reduction, neutral):
     """Make the body of ``nansum`` or ``nanprod``."""
 
     def body(a, axis=None, dtype=None, out=None, keepdims=NO, initial=NO, where=NO):
-        return reduction(without_nan(a, neutral), axis=axis, dtype=dtype, keepdims=given(keepdims), initial=initial, where=where)
+        return reduction(without_nan(a, neutral), axis=axis, dtype=dtype, keepdims=keeps_dims(keepdims), initial=initial, where=where)
 
     return body
 
 
 def nanmean(a, axis=None, dtype=None, out=None, keepdims=NO, *, where=NO):
-    mask, a = counted(a, where)
-    count = np.sum(mask, axis=axis, keepdims=given(keepdims))
-    return np.sum(a, axis=axis, dtype=dtype, keepdims=given(keepdims)) / precise(count, a)
+    mask, a = masked(a, where)
+    count = np.sum(mask, axis=axis, keepdims=keeps_dims(keepdims))
+    return np.sum(a, axis=axis, dtype=dtype, keepdims=keeps_dims(keepdims)) / as_float_of(count, a)
 
 
-def precise(count, like):
+def as_float_of(count, like):
     """Return counts as floats of the precision of `like`."""
     return cast(count, np.empty(0, like.dtype).real.dtype)
 
 
 def nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=NO, mean=NO, correction=NO):
-    mask, a = counted(a, where)
+    mask, a = masked(a, where)
     ddof = ddof if correction is NO else correction
     center = nanmean(np.where(mask, a, np.nan), axis, dtype, keepdims=True) if mean is NO else mean
     deviation = np.where(mask, a - center, 0.0)
     square = np.square(np.real(deviation)) + np.square(np.imag(deviation)) if np.iscomplexobj(a) else deviation * deviation
-    free = np.sum(mask, axis=axis, keepdims=given(keepdims)) - ddof
+    free = np.sum(mask, axis=axis, keepdims=keeps_dims(keepdims)) - ddof
     few = np.less_equal(free, 0)
-    total = np.sum(square, axis=axis, dtype=dtype, keepdims=given(keepdims))
-    return np.where(few, np.nan, total / precise(np.where(few, 1, free), square))[()]
+    total = np.sum(square, axis=axis, dtype=dtype, keepdims=keeps_dims(keepdims))
+    return np.where(few, np.nan, total / as_float_of(np.where(few, 1, free), square))[()]
 
 
 def nanstd(a, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, **options):
@@ -77,10 +77,10 @@ def nan_extremum(extremum, worst):
     """Make the body of ``nanmax`` or ``nanmin``: NaN where all elements are."""
 
     def body(a, axis=None, out=None, keepdims=NO, initial=NO, where=NO):
-        ans = extremum(without_nan(a, worst), axis=axis, keepdims=given(keepdims), initial=initial, where=where)
+        ans = extremum(without_nan(a, worst), axis=axis, keepdims=keeps_dims(keepdims), initial=initial, where=where)
         if initial is not NO or ans.dtype.kind not in "fc":
             return ans
-        alone = np.all(np.isnan(a), axis=axis, keepdims=given(keepdims))
+        alone = np.all(np.isnan(a), axis=axis, keepdims=keeps_dims(keepdims))
         return np.where(alone, np.nan, ans)[()]
 
     return body
@@ -125,10 +125,10 @@ def discrete_positions(n, q, method):
 def quantiles(a, q, axis, method, keepdims, skip_nan=False):
     """Return quantiles: between two sorted elements, in the shape that NumPy gives."""
     if skip_nan and not np.size(a):  # for which NumPy gives one mean
-        return np.full(kept_shape(a, axis, keepdims), np.nan)
+        return np.full(reduced_shape(a, axis, keepdims), np.nan)
     rows = np.sort(fold(a, axis), axis=-1)
     if not np.shape(rows)[-1]:
-        return np.full((*np.shape(q), *kept_shape(a, axis, keepdims)), np.nan)
+        return np.full((*np.shape(q), *reduced_shape(a, axis, keepdims)), np.nan)
     n = np.sum(np.logical_not(np.isnan(rows)), axis=-1, keepdims=True) if skip_nan else np.shape(rows)[-1]
     place = positions(n * 1.0, np.reshape(q, -1) * 1.0, method)
     place = np.broadcast_to(place, (*np.shape(rows)[:-1], np.shape(place)[-1]))
@@ -143,7 +143,7 @@ def quantiles(a, q, axis, method, keepdims, skip_nan=False):
         ans = stated(np.where(np.less(share, 0.5), low + rise * share, high - rise * (1.0 - share)), ans)
     if not skip_nan:
         ans = np.where(np.isnan(rows[..., -1:]), np.nan, ans)
-    return np.reshape(np.moveaxis(ans, -1, 0), (*np.shape(q), *kept_shape(a, axis, keepdims)))[()]
+    return np.reshape(np.moveaxis(ans, -1, 0), (*np.shape(q), *reduced_shape(a, axis, keepdims)))[()]
 
 
 def neighbours(rows, place, n, dtype):
@@ -154,14 +154,14 @@ def neighbours(rows, place, n, dtype):
     return low, high, cast(place - before, dtype)
 
 
-def chosen(a, q, axis, method, keepdims, skip_nan, weights):
+def weighted_quantiles(a, q, axis, method, keepdims, skip_nan, weights):
     """Return the elements that are the quantiles of a weighted array."""
     rows = fold(a, axis)
     if type(axis) is tuple and len(axis) > 1 and np.lib.NumpyVersion(np.__version__) < "2.1.0":
         raise TypeError("numpy.quantile: NumPy 2.0 gives wrong values for weights over several axes: use NumPy 2.1 or newer")
     places = evaluate(weighted_places, a, q, axis, method, skip_nan, weights)
     ans = np.take_along_axis(np.sort(rows, axis=-1), places, -1)
-    return np.reshape(np.moveaxis(ans, -1, 0), (*np.shape(q), *kept_shape(a, axis, keepdims)))[()]
+    return np.reshape(np.moveaxis(ans, -1, 0), (*np.shape(q), *reduced_shape(a, axis, keepdims)))[()]
 
 
 def weighted_places(a, q, axis, method, skip_nan, weights):
@@ -182,7 +182,7 @@ def whole(place, n):
     return np.clip(np.floor(place), 0, n - 1).astype(int)
 
 
-def kept_shape(a, axis, keepdims):
+def reduced_shape(a, axis, keepdims):
     """Return the shape of a reduction of `a`."""
     shape, ndim = np.shape(a), np.ndim(a)
     axes = range(ndim) if axis is None else normalize_axis_tuple(axis, ndim)
@@ -198,16 +198,16 @@ def quantile(skip_nan, scale):
         if notes_tests(q) and not np.all((q >= 0.0) & (q <= 1.0)):  # else NumPy has checked it
             raise ValueError("Quantiles must be in the range [0, 1]")
         if weights is not None:  # for which NumPy has one method, that chooses elements
-            return chosen(inexact(a), q, axis, method, given(keepdims), skip_nan, weights)
-        return quantiles(inexact(a), q, axis, interpolation or method, given(keepdims), skip_nan)
+            return weighted_quantiles(as_inexact(a), q, axis, method, keeps_dims(keepdims), skip_nan, weights)
+        return quantiles(as_inexact(a), q, axis, interpolation or method, keeps_dims(keepdims), skip_nan)
 
     return body
 
 
 def median(skip_nan):
     def body(a, axis=None, out=None, overwrite_input=False, keepdims=False):
-        a = inexact(a)
-        ans = quantiles(a, 0.5, axis, "linear", given(keepdims), skip_nan)
+        a = as_inexact(a)
+        ans = quantiles(a, 0.5, axis, "linear", keeps_dims(keepdims), skip_nan)
         if not is_symbolic(ans) or not np.size(a):
             return ans
         found = np.reshape(middle(fold(a, axis), skip_nan), np.shape(ans))
@@ -232,8 +232,8 @@ def middle(rows, skip_nan):
 
 
 def average(a, axis=None, weights=None, returned=False, *, keepdims=NO):
-    keepdims, a_dtype = given(keepdims), as_array(a).dtype
-    a = inexact(a)
+    keepdims, a_dtype = keeps_dims(keepdims), as_array(a).dtype
+    a = as_inexact(a)
     if weights is None:
         ans = np.mean(a, axis=axis, keepdims=keepdims)
         if returned:
@@ -275,7 +275,7 @@ def bincount(x, /, weights=None, minlength=0):
         x, size = bins_of(x, minlength), minlength
     if weights is None:
         return scatter(np.ones(np.shape(x), int), x, Abstract.of((size,), int))
-    return scatter(inexact(weights), x, Abstract.of((size,), float))
+    return scatter(as_inexact(weights), x, Abstract.of((size,), float))
 
 
 @primitive
@@ -310,7 +310,7 @@ def histogram(a, bins=10, range=None, density=None, weights=None):
     return counts, edges[0]
 
 
-def for_both(bins):
+def bins_of_both(bins):
     """Return the bins of each of two axes."""
     return list(bins) if np.iterable(bins) and len(bins) == 2 else [bins, bins]
 
@@ -364,7 +364,7 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
     if not np.shape(x)[0]:  # whatever the weights
         return np.matmul(x, np.transpose(x))
     ddof = (0 if bias else 1) if ddof is None else ddof
-    fweights, aweights = (w if w is None else inexact(w) for w in (fweights, aweights))
+    fweights, aweights = (w if w is None else as_inexact(w) for w in (fweights, aweights))
     w = fweights if aweights is None else aweights if fweights is None else fweights * aweights
     total = np.shape(x)[1] if w is None else np.sum(w)
     mean = np.mean(x, axis=1, keepdims=True) if w is None else np.sum(x * w, axis=1, keepdims=True) / total
@@ -390,7 +390,7 @@ def histogram_values(a, bins=10, range=None, *rest, **options):
 
 
 def histogram2d_values(x, y, bins=10, range=None, *rest, **options):
-    return histogramdd_values((x, y), for_both(bins), range)
+    return histogramdd_values((x, y), bins_of_both(bins), range)
 
 
 def histogramdd_values(sample, bins=10, range=None, *rest, **options):

@@ -57,7 +57,7 @@ def fold_along(ufunc):
 # --- accumulate -------------------------------------------------------------------------------------------------------------
 
 
-def running(ufunc):
+def running_extremum(ufunc):
     """Make the ``accumulate`` of ``maximum`` or ``minimum``: the first of equals wins."""
 
     def body(x, axis=0, dtype=None):
@@ -146,8 +146,8 @@ METHODS = {
     (np.multiply, "accumulate"): np.cumprod,
     (np.logaddexp,  "reduce"): log_sum(np.logaddexp, np.exp, np.log),
     (np.logaddexp2, "reduce"): log_sum(np.logaddexp2, np.exp2, np.log2),
-    (np.maximum, "accumulate"): running(np.maximum),
-    (np.minimum, "accumulate"): running(np.minimum),
+    (np.maximum, "accumulate"): running_extremum(np.maximum),
+    (np.minimum, "accumulate"): running_extremum(np.minimum),
     (np.add,      "reduceat"): add_reduceat,
     (np.multiply, "reduceat"): at_segments(np.prod),
     (np.maximum,  "reduceat"): at_segments(np.max),

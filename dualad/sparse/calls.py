@@ -12,7 +12,7 @@ import numpy as np
 
 from ..graph.program import Value, map_values, values_in
 from ..rules.calling import signature
-from ..rules.indexing import expanded, overwritten, reads_once, stated
+from ..rules.indexing import expand_index, overwritten, reads_once, stated
 from ..rules.kinds import ROWS, Constant, strong_multiply
 from ..rules.reductions import neighbours, take_along_axis
 from ..rules.ufunc_methods import places_of_segments
@@ -133,13 +133,13 @@ def along(operation, name, of, known):
 
 def element(out, of, known, x, index):
     """``x[index]`` at computed places: any along their axes."""
-    return picked(out, of(x), expanded(index, x.ndim), known)
+    return picked(out, of(x), expand_index(index, x.ndim), known)
 
 
 def taken(out, of, known, x, indices, axis=None, *options, **named):
     sets = of(x) if axis is not None else of(x).map(np.ravel, (x.size,))
     before = (slice(None),) * ((axis or 0) % max(x.ndim, 1))
-    return picked(out, sets, expanded((*before, indices), len(sets.shape)), known)
+    return picked(out, sets, expand_index((*before, indices), len(sets.shape)), known)
 
 
 def picked(out, sets, parts, known):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...support.equality import same_arrays
-from ..calling import bind, same, signature
+from ..calling import bind, equals_default, signature
 from ..cotangents import is_symbolic
 from ..kinds import Differentiable, Elementwise, any_traced, composite, elementwise, primitive
 from ..memory import copied
@@ -157,7 +157,7 @@ def without_overwriting(fn: Callable, scipys: inspect.Signature, name: str) -> C
 
 
 def is_default(signature: inspect.Signature, key: str, value: Any) -> bool:
-    return key in signature.parameters and same(value, signature.parameters[key].default)
+    return key in signature.parameters and equals_default(value, signature.parameters[key].default)
 
 
 def shortened(fn: Callable, short: Callable, samples: list[tuple]) -> Callable:

@@ -9,7 +9,7 @@ from scipy import linalg as sl
 from ..constants import evaluate
 from ..decompositions import (
     adjoint,
-    completed,
+    complete_qr,
     conj,
     diagonal,
     eig,
@@ -113,7 +113,7 @@ def qr_body(a, mode="full", pivoting=False):
         raise NotImplementedError(f"scipy.linalg.qr has no derivative with mode={mode!r}: use 'full', 'r' or 'economic'")
     order = [evaluate(pivots_of, a)] if pivoting else []
     a = a[:, order[0]] if pivoting else a
-    _, q, r = completed(a, qr_factors, lambda a, k: evaluate(null_basis, a, k), mode != "economic")
+    _, q, r = complete_qr(a, qr_factors, lambda a, k: evaluate(null_basis, a, k), mode != "economic")
     return (r, *order) if mode == "r" else (q, r, *order)
 
 

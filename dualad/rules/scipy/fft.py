@@ -16,7 +16,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from scipy import fft as sf
 
 from ..batching import natural
-from ..calling import filled
+from ..calling import with_defaults
 from ..fft import fitted, half_weights
 from ..kinds import composite, is_complex, linear, real_linear, shape_of
 from ..shapes import by_numpy
@@ -113,7 +113,7 @@ def enter(name: str) -> Callable:
         return g
 
     def body(*args: Any, **kwargs: Any) -> Any:
-        options = filled(f"scipy.fft.{name}", signature, args, kwargs).arguments
+        options = with_defaults(f"scipy.fft.{name}", signature, args, kwargs).arguments
         x, _ = options.pop("x"), options.pop("overwrite_x")  # what is traced is never overwritten
         several = "axes" in options
         s, axes = (options.pop(key) for key in (("s", "axes") if several else ("n", "axis")))

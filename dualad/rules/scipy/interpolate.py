@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import interpolate as si
 
-from ..calling import filled
+from ..calling import with_defaults
 from ..constants import stopped
 from ..indexing import getitem
 from ..kinds import any_traced, ndim_of, shape_of
@@ -60,7 +60,7 @@ def fix(fn: Callable, name: str, body: Callable) -> Callable:
 
 def called(scipys: Any, args: tuple, kwargs: dict[str, Any], places: tuple[str, ...]) -> tuple[dict[str, Any], Any]:
     """Return the arguments of a call by name, those with values packed, and what SciPy makes of them; traced others are refused."""
-    bound = filled(f"scipy.interpolate.{scipys.__name__}", inspect.signature(scipys), args, kwargs)
+    bound = with_defaults(f"scipy.interpolate.{scipys.__name__}", inspect.signature(scipys), args, kwargs)
     given = {name: packed(x) if name in places else settled(x) for name, x in bound.arguments.items()}
     for name, x in given.items():
         if any_traced(x) and name not in places:

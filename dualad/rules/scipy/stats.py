@@ -17,7 +17,7 @@ import numpy as np
 from scipy import special as sp
 from scipy import stats
 
-from ..calling import filled
+from ..calling import with_defaults
 from ..constants import stopped
 from ..cotangents import FLOAT
 from ..decompositions import triangle
@@ -136,7 +136,7 @@ def method(distribution: str, name: str, parameters: list[str], enter: Callable)
         if not kwargs and 0 <= (given := len(args) - len(parameters)) <= len(defaults):  # for which `bind` takes longer than the rest
             args = *args, *tuple(defaults.values())[given:]
         else:
-            args = filled(f"scipy.stats.{distribution}.{name}{signature}", signature, args, kwargs).args
+            args = with_defaults(f"scipy.stats.{distribution}.{name}{signature}", signature, args, kwargs).args
         return plain(*(as_array(arg) if type(arg) in (list, tuple) else arg for arg in args))
 
     call.__name__, call.__qualname__, call.__doc__ = name, f"{distribution}.{name}", scipys.__doc__

@@ -156,13 +156,13 @@ def test_a_plan_that_another_process_is_to_find_is_not_measured(tmp_path, monkey
     """It would differ by some bytes, so that the schedule would be another one, and the call refused."""
     schedules = []
     for noise in (0, 5_000, 20_000):
-        measured = recorded.measured
-        monkeypatch.setattr(recorded, "measured", lambda compute, noise=noise: (compute(), noise))
+        measure_peak = recorded.measure_peak
+        monkeypatch.setattr(recorded, "measure_peak", lambda compute, noise=noise: (compute(), noise))
         for storage in (None, Disk(tmp_path / "run", resume=True)):
             stats = Stats()
             grad(lambda rate: np.sum(chain(logistic, X, rate, steps=50, memory="600 kB", storage=storage, stats=stats)))(1.1)
             schedules.append(stats.schedule)
-        monkeypatch.setattr(recorded, "measured", measured)
+        monkeypatch.setattr(recorded, "measure_peak", measure_peak)
     assert len(set(schedules[::2])) > 1 and len(set(schedules[1::2])) == 1
 
 

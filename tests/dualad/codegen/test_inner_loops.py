@@ -352,7 +352,7 @@ def test_a_loop_that_is_missing_is_not_called(missing, monkeypatch):
         raise LookupError(f"there is no ufunc {name}")
 
     if missing == "name":
-        monkeypatch.setattr(inner_loops, "named", lacks)
+        monkeypatch.setattr(inner_loops, "ufunc_named", lacks)
     elif missing == "loop":
         monkeypatch.setattr(inner_loops, "types_of", lambda ufunc, operands: "??->?")
     else:
@@ -363,16 +363,16 @@ def test_a_loop_that_is_missing_is_not_called(missing, monkeypatch):
 
 
 def test_code_with_a_step_that_must_be_called_is_called_itself(monkeypatch):
-    real = inner_loops.named
+    real = inner_loops.ufunc_named
 
     def lacks(name):
         if "qr_reduced" in name:
             raise LookupError(f"there is no ufunc {name}")
         return real(name)
 
-    monkeypatch.setattr(inner_loops, "named", lacks)
+    monkeypatch.setattr(inner_loops, "ufunc_named", lacks)
     assert "qr_factors(" in check(lambda a: np.linalg.qr(a * 2.0), GENERAL, called=True).explain(GENERAL)
-    monkeypatch.setattr(inner_loops, "named", real)
+    monkeypatch.setattr(inner_loops, "ufunc_named", real)
     monkeypatch.setattr(ROWS[qr_factors], "inlined", lambda a: np.linalg.qr(-a))
     assert "gives other values" in check(lambda a: np.linalg.qr(a * 2.0), GENERAL, called=True).explain(GENERAL)
 

@@ -47,7 +47,7 @@ ELSEWHERE |= {
 ELSEWHERE |= {f"dualad.rules.stable.{name}" for name in words("cosine sech_squared exp_of_expm1")}
 
 #: a row that says how an array lies in memory: tested by ``ravel`` and ``reshape`` under jit
-ELSEWHERE |= {"dualad.rules.memory.arranged"}
+ELSEWHERE |= {"dualad.rules.memory.axes_and_order"}
 
 #: rows of packages imported late: see test_special and test_more
 with contextlib.suppress(ImportError):

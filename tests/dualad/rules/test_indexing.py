@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dualad.rules.indexing import expanded, is_whole
+from dualad.rules.indexing import expand_index, is_whole
 
 x = np.arange(24.0).reshape(2, 3, 4)
 
@@ -19,7 +19,7 @@ x = np.arange(24.0).reshape(2, 3, 4)
     ids=repr,
 )  # fmt: skip
 def test_the_parts_of_an_index_show_what_it_shows(index):
-    parts = expanded(index, x.ndim)
+    parts = expand_index(index, x.ndim)
     assert sum(part is not None for part in parts) == x.ndim and not any(part is Ellipsis for part in parts)
     np.testing.assert_array_equal(x[tuple(parts)], x[index], strict=True)
 
