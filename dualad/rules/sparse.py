@@ -10,7 +10,7 @@ from .kinds import linear, primitive
 
 def is_sparse(x) -> bool:
     """Return whether `x` is a SciPy sparse matrix or array."""
-    return hasattr(x, "tocsr") and hasattr(x, "nnz")
+    return hasattr(x, "tocsr") and hasattr(x, "format")
 
 
 @primitive

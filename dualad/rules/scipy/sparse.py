@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
@@ -40,7 +41,7 @@ def share_of_entries(g, x, places):
 
 
 class Entries:
-    """A sparse matrix of constant places and traced entries: ``@``, multiples, ``.T``, ``.toarray()``; it cannot be changed."""
+    """A sparse matrix of constant places and traced entries: sums, multiples, ``@``, indexing; it cannot be changed."""
 
     __array_ufunc__ = None  # its operators go first
     ndim = 2
@@ -52,7 +53,7 @@ class Entries:
         return f"<sparse matrix of shape {self.shape} with {self.nnz} traced entries>"
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"a sparse matrix with traced entries has no {name}: it has @, multiples, .T, .toarray() and .diagonal()")
+        raise AttributeError(f"a sparse matrix with traced entries has no {name}: it has {', '.join(HAS)}")
 
     @property
     def nnz(self) -> int:
@@ -66,18 +67,49 @@ class Entries:
     def T(self) -> Entries:
         return Entries(self.data, self.places.T)
 
+    def transpose(self) -> Entries:
+        return self.T
+
+    def tocsr(self, copy: bool = False) -> Entries:
+        return moved(lambda matrix: matrix.tocsr(), self)
+
+    def tocsc(self, copy: bool = False) -> Entries:
+        return moved(lambda matrix: matrix.tocsc(), self)
+
+    def __getitem__(self, index: Any) -> Any:
+        return moved(lambda matrix: matrix[index], self)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise TypeError(
+            "a sparse matrix with traced entries cannot be changed: change its data before it is made, or solve for the free unknowns, "
+            "A[free][:, free]"
+        )
+
+    def __add__(self, other: Any) -> Any:
+        if not is_sparse(other) and not isinstance(other, Entries):
+            return self.toarray() + other if shape_of(other) else self if is_zero(other) else NotImplemented
+        if self.shape != other.shape:
+            raise ValueError(f"a sparse matrix of shape {self.shape} plus one of shape {other.shape}: they must be equal")
+        parts = [(x.data, x.places.tocoo()) if isinstance(x, Entries) else (x.tocoo().data, x.tocoo()) for x in (self, other)]
+        rows, columns = (np.concatenate([getattr(places, name) for _, places in parts]) for name in ("row", "col"))
+        return entries(type(self.places), (np.concatenate([data for data, _ in parts]), (rows, columns)), self.shape)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self + -other
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other
+
     def __matmul__(self, x: Any) -> Any:
-        if is_sparse(x) or isinstance(x, Entries):
-            raise TypeError(
-                "a sparse matrix with traced entries times a sparse matrix: multiply arrays by one after the other, a @ (b @ x)"
-            )
-        x = as_array(x)
+        x = as_array(not_sparse(x))
         if len(shape_of(x)) not in (1, 2) or shape_of(x)[0] != self.shape[1]:
             raise ValueError(f"a sparse matrix of shape {self.shape} times an array of shape {shape_of(x)}: the dimensions do not match")
         return product(self.data, x, places=self.places)
 
     def __rmatmul__(self, x: Any) -> Any:
-        return mT(self.T @ mT(x)) if len(shape_of(x)) == 2 else self.T @ x
+        return mT(self.T @ mT(x)) if len(shape_of(not_sparse(x))) == 2 else self.T @ x
 
     dot = __matmul__
 
@@ -101,6 +133,50 @@ class Entries:
         return np.diagonal(self.toarray())
 
 
+HAS = ("@", "+", "-", "multiples", "indexing", ".T", ".tocsr()", ".tocsc()", ".toarray()", ".diagonal()", ".data")
+
+
+def not_sparse(x: Any) -> Any:
+    """Return the other factor of a product, an array."""
+    if is_sparse(x) or isinstance(x, Entries):
+        raise TypeError("a sparse matrix with traced entries times a sparse matrix: multiply arrays by one after the other, a @ (b @ x)")
+    return x
+
+
+def is_zero(x: Any) -> bool:
+    """Return whether `x` is the plain number 0, with which ``sum([...])`` begins."""
+    return not any_traced(x) and bool(x == 0)
+
+
+def moved(move: Callable[..., Any], given: Any, *args: Any, **kwargs: Any) -> Any:
+    """Evaluate a function that only moves entries, of a matrix or of lists of parts: NumPy moves their numbers, and entries follow."""
+    pool: list[Any] = []
+
+    def numbers(x: Any) -> Any:
+        if x is None or type(x) in (list, tuple):
+            return x and type(x)(map(numbers, x))
+        if is_sparse(x):
+            x = Entries((x := x.tocsr()).data, x)
+        first = 1 + sum(len(part) for part in pool)
+        if not isinstance(x, Entries):
+            pool.append(np.reshape(x, (-1,)))
+            return np.arange(first, first + len(pool[-1]), dtype=float).reshape(shape_of(x))
+        at = x.places.tocoo()
+        if np.unique(np.ravel_multi_index((at.row, at.col), x.shape)).size < x.nnz:  # some are at one place
+            x = entries(type(x.places), (x.data, (at.row, at.col)), x.shape)
+        pool.append(x.data)
+        return with_entries(np.arange(first, first + x.nnz, dtype=float), x.places)
+
+    found = move(numbers(given), *args, **kwargs)
+    data = np.concatenate(pool)
+    if not is_sparse(found):
+        return data[int(found) - 1] if found else 0.0 * data[0]
+    if found.ndim == 1:
+        raise TypeError("a row of a sparse matrix with traced entries has two axes: write A[[i]] for A[i]")
+    found = found if found.format in ("csr", "csc") else found.tocsr()
+    return Entries(data[found.data.astype(int) - 1], found)
+
+
 def entries(kind: type, given: tuple, shape: tuple | None) -> Entries:
     """Return a matrix of traced data, given as SciPy takes plain ones: (data, indices, indptr) or (data, (rows, columns))."""
     data = as_array(given[0])
@@ -109,8 +185,8 @@ def entries(kind: type, given: tuple, shape: tuple | None) -> Entries:
         return Entries(data, kind((np.ones(len(indices)), indices, indptr), shape=shape, copy=True))
     rows, columns = given[1]
     places = kind((np.ones(len(rows)), (rows, columns)), shape=shape)
-    by_kind = [rows, columns] if "csr" in kind.__name__ else [columns, rows]
-    order = np.unique(by_kind, axis=1, return_inverse=True)[1].ravel()
+    by_kind = (rows, columns) if "csr" in kind.__name__ else (columns, rows)
+    order = np.unique(np.ravel_multi_index(by_kind, (max(places.shape),) * 2), return_inverse=True)[1]
     adding = sp.csr_array((np.ones(len(order), data.dtype), (order, np.arange(len(order)))))  # those at one place
     return Entries(times_sparse(data, adding), places)
 
@@ -155,12 +231,21 @@ def kind_returned(name: str) -> property:
     return property(lambda matrix: KINDS[name])
 
 
+def has_traced(x: Any) -> bool:
+    """Return whether a matrix or an array, also one in lists, has traced entries."""
+    return any(map(has_traced, x)) if type(x) in (list, tuple) else isinstance(x, Entries) or any_traced(x)
+
+
 def made_by(name: str) -> Any:
     """Return a function that makes sparse matrices, of our kinds."""
     scipys = getattr(sp, name)
 
     @wraps(scipys)
     def make(*args: Any, **kwargs: Any) -> Any:
+        if has_traced(args):
+            if name not in MOVES:
+                raise TypeError(f"scipy.sparse.{name} takes no traced entries: give csr_array((data, (rows, columns)), shape)")
+            return moved(scipys, *args, **kwargs)
         result = scipys(*args, **kwargs)
         return KINDS[type(result).__name__](result)
 
@@ -181,4 +266,5 @@ MAKERS = (
     "diags", "diags_array", "eye", "eye_array", "identity", "kron", "kronsum", "block_diag", "bmat", "block_array", "hstack", "vstack",
     "tril", "triu",
 )  # fmt: skip
+MOVES = set(MAKERS) - {"kron", "kronsum", "eye", "eye_array", "identity"}
 FUNCTIONS: dict[str, Any] = KINDS | {name: made_by(name) for name in MAKERS if hasattr(sp, name)}

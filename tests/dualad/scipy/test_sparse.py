@@ -123,6 +123,49 @@ def test_a_matrix_of_traced_entries():
     assert grad(lambda d: np.sum(by_rows(d) @ VECTOR.astype(np.float32)))(single).dtype == np.float32
 
 
+FREE = np.array([0, 2, 3])
+MOVED = {
+    "elimination": lambda s, d: s.linalg.spsolve(s.coo_matrix((d, (ROWS, COLUMNS)), shape=(4, 4)).tocsr()[FREE][:, FREE], VECTOR[:3]),
+    "rows and columns": lambda s, d: square(s, d)[np.ix_(FREE, FREE)].toarray(),
+    "mask and slice": lambda s, d: square(s, d)[np.arange(4) > 1][:, :3] @ VECTOR[:3],
+    "an entry": lambda s, d: square(s, d).tocsc()[1, 1] * square(s, d)[0, 0] + square(s, d)[0, 1],
+    "entries at one place": lambda s, d: doubled(s, d)[0, 0] * doubled(s, d)[:, [1]].toarray(),
+    "sums": lambda s, d: (0.5 * s.eye_array(4) - 0.1 * square(s, d) + PLAIN) @ VECTOR,
+    "differences": lambda s, d: (PLAIN - square(s, d).transpose() - square(s, d * d).tocsc()) @ VECTOR,
+    "a sum of a list": lambda s, d: sum([square(s, d), square(s, d * d)]) @ VECTOR,
+    "a sum with an array": lambda s, d: square(s, d) + DENSE,
+    "diagonals": lambda s, d: s.diags([d[:3], np.ones(4), [1.0, d[3], 3.0]], [-1, 0, 1]) @ VECTOR,
+    "numbers on diagonals": lambda s, d: s.diags([d[0], -2.0, d[1]], [-1, 0, 1], shape=(4, 4), format="csc") @ VECTOR,
+    "a diagonal": lambda s, d: s.diags(d[:4]) @ VECTOR + s.diags_array([d[:4]], offsets=[0]) @ VECTOR,
+    "blocks": lambda s, d: s.bmat([[square(s, d), PLAIN.T], [PLAIN, None]]).tocsr() @ np.tile(VECTOR, 2),
+    "side by side": lambda s, d: s.hstack([square(s, d), s.vstack([PLAIN[:1], square(s, d)[1:]], format="csr")]) @ np.tile(VECTOR, 2),
+    "diagonal blocks": lambda s, d: s.block_diag([square(s, d), np.ones((2, 2))]) @ np.ones(6),
+    "triangles": lambda s, d: s.tril(square(s, d), -1) @ VECTOR + s.triu(square(s, d), k=1) @ VECTOR,
+}
+
+
+def square(sparse, data):
+    return sparse.csr_array((data, (ROWS, COLUMNS)), shape=(4, 4))
+
+
+def doubled(sparse, data):
+    return sparse.csr_array((data[:4], np.array([0, 0, 1, 1]), np.array([0, 2, 4])), shape=(2, 2))
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_entries_are_moved_and_added_as_scipy_does(name):
+    f = lambda data: MOVED[name](ds, data)
+    wanted = np.asarray(MOVED[name](sp, DATA))
+    value, tangent = dualad.jvp(f, (DATA,), (DATA,))
+    assert np.asarray(value).tobytes() == wanted.tobytes()
+    ahead, behind = (np.asarray(MOVED[name](sp, DATA * (1.0 + h))) for h in (1e-6, -1e-6))
+    np.testing.assert_allclose(tangent, (ahead - behind) / 2e-6, rtol=1e-6, atol=1e-8)
+    weights = np.cos(np.arange(wanted.size)).reshape(wanted.shape)
+    gradient = grad(lambda data: np.sum(weights * f(data)))(DATA)
+    assert gradient @ DATA == pytest.approx(np.sum(weights * tangent), rel=1e-10)
+    np.testing.assert_allclose(dualad.jit(grad(lambda data: np.sum(weights * f(data))))(DATA), gradient, rtol=1e-10)
+
+
 def test_solutions():
     for a in (PLAIN, sp.csc_array(PLAIN), ds.csc_matrix(PLAIN)):
         for b in (VECTOR, X):
@@ -173,12 +216,16 @@ def test_what_has_no_derivative_is_said():
     cases = [
         (lambda a, x: a @ x[:3], r"shape \(4, 4\) times an array of shape \(3,\)"),
         (lambda a, x: a @ PLAIN, r"times a sparse matrix: .*a @ \(b @ x\)"),
+        (lambda a, x: PLAIN @ a, r"times a sparse matrix: .*a @ \(b @ x\)"),
         (lambda a, x: a * x, "is multiplied by numbers"),
         (lambda a, x: dl.splu(a), r"splu has no derivative by the entries of the matrix: write spsolve\(A, b\)"),
         (lambda a, x: dl.spsolve(a, PLAIN), r"no derivative of sparse right-hand sides: give an array, b.toarray\(\)"),
         (lambda a, x: ds.linalg.gmres(PLAIN, x), "scipy.sparse.linalg.gmres has no derivative here"),
         (lambda a, x: sp.csr_array(PLAIN) @ x, r"write x @ M.T .*dualad.scipy.sparse.csr_array\(M\)"),
-        (lambda a, x: ds.diags([x], [0]) @ x, r"scipy.sparse.diags asks.*of traced entries dualad.scipy.sparse.csr_array\(\(data"),
+        (lambda a, x: ds.kron(a, PLAIN), "scipy.sparse.kron takes no traced entries: give csr_array"),
+        (lambda a, x: a.__setitem__((0, 0), x[0]), r"cannot be changed: .*A\[free\]\[:, free\]"),
+        (lambda a, x: a.multiply(x), r"traced entries has no multiply: it has @, \+, -"),
+        (lambda a, x: a + PLAIN[:3], r"shape \(4, 4\) plus one of shape \(3, 4\)"),
         (lambda a, x: ds.dia_array((x[None], [0]), shape=(4, 4)) @ x, r"scipy.sparse.dia_array takes no traced entries: give csr_array"),
     ]
     of_data = lambda call: lambda d: call(ds.csr_array((d, (ROWS, COLUMNS)), shape=(4, 4)), d[:4])
