@@ -1,8 +1,8 @@
 """checkpoint: reverse mode for programs that are long chains of steps, in O(log N) memory.
 
-`grad`, `vjp` and their kin differentiate plain NumPy code in reverse mode; `chain` is the loop they go through without keeping
-every state; `sweep.reverse` does the same for anybody's step and adjoint; schedules say what is saved, `compare` and `draw` show
-what it costs.
+`grad`, `vjp` and related verbs differentiate plain NumPy code in reverse mode; `chain` is a loop that they differentiate without
+keeping every state; `sweep.reverse` does the same for any step and adjoint; schedules say which states are saved, `compare` and
+`draw` show the cost.
 """
 
 from typing import TYPE_CHECKING

@@ -1,1 +1,1 @@
-"""What outlives the process: folder, log, journal, `Fit`. It wraps a sweep."""
+"""Restarting after a kill: folder, log, journal, `Fit`. It wraps a sweep."""

@@ -1,4 +1,4 @@
-"""Fit: a folder for a whole fit, which outlives the process. Finished evaluations are answered from it; the one under way goes on."""
+"""Fit: a folder that makes an optimization restartable: results of finished evaluations come from it, an interrupted one resumes."""
 
 import json
 import os
@@ -35,40 +35,40 @@ NEVER = 1e9  # seconds
 
 
 class Fit(Storage):
-    """A folder for a whole fit: the same script, run again, walks through the evaluations that were finished and goes on.
+    """A folder that makes an optimization restartable: the same script, run again, replays finished evaluations and goes on.
 
-    ``fit(f)`` answers from the folder what it was asked before, by any process, and evaluates `f` otherwise. With ``storage=fit``, a
-    `chain` inside of `f` goes on where it was stopped, too, as with ``Disk(path, resume=True)``: that is for chains of minutes and hours.
+    ``fit(f)`` returns the result from the folder if any process has computed it before, and evaluates `f` otherwise. With ``storage=fit``
+    a `chain` inside `f` resumes, too, as with ``Disk(path, resume=True)``: for chains of minutes and hours.
     A chain that takes less than `every` writes nothing.
 
-    Kill it at any moment: whatever was finished is found again. A damaged file is named in a warning, and what was in it is computed again.
+    The process may be killed at any moment: finished results are found again. A warning names a damaged file; its content is recomputed.
     On a full disk results stay in main memory, with a warning, until there is room.
 
-    A result belongs to the arguments and to all that `f` reads: code, defaults, global and closed-over values, attributes that code
-    names, functions and modules of yours, the settings of a verb as `grad`. What has changed since the last process is named, and
-    ``fit(f)`` refused; what changes in between makes evaluations of their own. What `f` changes itself, as counters and logs, does not
-    count. What cannot be looked into (files, the environment, the clock, installed packages) shows in results: the first, second, fourth,
-    eighth ... answer of a process is computed again and compared, up to rounding; of long evaluations the first step of their first chain.
-    Say the rest, such as the version of a file, in the token.
+    A result belongs to the arguments and to everything that `f` reads: code, defaults, global and closed-over values, attributes that code
+    names, functions and modules of yours, the settings of a verb such as `grad`. If it has changed since the last process, ``fit(f)``
+    is refused, and the error says what; a change within a process makes new evaluations. State that `f` itself changes, such as counters
+    and logs, does not count. What cannot be inspected (files, the environment, the clock, installed packages) shows in results: the first,
+    second, fourth, eighth ... stored result that a process uses is recomputed and compared, up to rounding; of long evaluations the first
+    step of their first chain. Give the rest, such as the version of a file, as token.
 
     Threads may evaluate at once, and forks of the process (`multiprocessing` with the start method ``"fork"``); a Fit cannot be pickled.
 
     Parameters
     ----------
     path : str or Path
-        The folder, made if it is not there. For one process at a time and its forks, and for this fit alone.
+        The folder, created if missing. For one process at a time and its forks, and for this fit alone.
     every : float
         Seconds of work that may be lost; as in `Disk`.
     keep : int
-        How many evaluations that were interrupted are kept; when there are more, the oldest go. Finished ones are all kept: their
-        results only.
+        How many interrupted evaluations are kept; of more, the oldest are removed. The results of finished ones are
+        all kept.
     token : pytree of plain values, optional
         What else the results depend on.
 
     Attributes
     ----------
     answered, made : int
-        Evaluations answered from the folder, and made, by this object.
+        Evaluations whose result this object took from the folder, and that it computed.
 
     Raises
     ------

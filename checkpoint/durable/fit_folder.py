@@ -1,4 +1,4 @@
-"""The folder of a fit: whose it is, the results of all evaluations, and the evaluations that were interrupted."""
+"""The folder of a fit: its owner, the results of all evaluations, and interrupted evaluations."""
 
 import atexit
 import errno

@@ -1,8 +1,8 @@
 """What a function reads, part by part: its code, what it closes over, global values, attributes, and what the functions that it calls read.
 
-What is read is looked at as it is now, and named by what it consists of, the same in every process: numbers and arrays by their bits,
-functions by their code, objects of the user's classes by those attributes that some code names, and other objects (sparse matrices,
-data frames, quantities, generators) by what they say when they are to be pickled. What belongs to installed packages counts by its name.
+Values are digested as they are now, in the same way in every process: numbers and arrays by their bits, functions by their code,
+objects of the user's classes by those attributes that some code names, and other objects (sparse matrices, data frames, quantities,
+generators) by their pickled state. Objects of installed packages count by name.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How a sweep goes on from what a process before it left on disk.
+"""The journal of a sweep, by which another process resumes it.
 
-Whether it is the same call, the manifest says for what can be named (the step's code, `until`, parameters, the token, x_0, the
-schedule), and results say it for everything else: a durable point has a digest of x_1, of the first cotangent that was pulled, and of
-the state from which the last pull went. The process that goes on makes the steps to these states and this pull again, writes nothing
-before they have given the same bits, and is otherwise refused.
+The manifest identifies the call by what can be named (the step's code, `until`, parameters, the token, x_0, the schedule); results
+identify the rest: a durable point has a digest of x_1, of the first cotangent that was pulled, and of the state from which the last
+pull started. The resuming process repeats the steps to these states and this pull, writes nothing before they have given the same
+bits, and is refused otherwise.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Files to which records are appended: a state's file is written whole, these grow by what is new."""
+"""Log files, to which records are appended; the file of a state is always written whole."""
 
 import io
 import os

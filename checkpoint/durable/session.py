@@ -1,15 +1,15 @@
 """The saved states of one sweep in a folder that outlives the process, so that another process can go on from them.
 
 A folder belongs to the sweep whose manifest is in it. Only files with names that are given here are ever touched, no link is followed,
-and nothing is removed before the manifest has been read. Every file bears the number of the run that the manifest states.
+and nothing is removed before the manifest has been read. Every file carries the number of the run in the manifest.
 
-From time to time there is a durable point: one file, ``*.point``, which says how far the sweep has come and holds its working state and
-its cotangent. The thread that writes forces everything onto the disk that the point counts on, the saved states above all, and writes
-the point's file last. What was dropped meanwhile is removed when there are two newer points: so there is always one to fall back to.
+From time to time there is a durable point: one file, ``*.point``, which records the progress of the sweep, its working state and
+its cotangent. The writing thread syncs everything to disk that the point depends on, the saved states above all, and writes
+the point's file last. States dropped meanwhile are removed when there are two newer points, so there is always one to fall back to.
 
-Large states are written when there is no more room for them in main memory, and by the next point if they are still saved then. Small
-ones stay there until the next point, which has those that are still saved written in one file, ``*.batch``. What a step leaves behind
-besides its state is a row, one a step, in a log for each of the two sweeps.
+Large states are written when main memory has no more room for them, and by the next point if they are still saved then. Small
+ones stay there until the next point, which writes those that are still saved into one file, ``*.batch``. Other results of a step
+are a row for each step, in a log for each of the two sweeps.
 """
 
 import json

@@ -97,32 +97,32 @@ def chain(
     ----------
     step : function ``step(k, state, *params) -> state``, or a list of them (layers), one for each step
         k is the absolute index of the step, on every replay too. The step must return the structure, shapes and dtypes it was
-        given, and the same values whenever it is called with the same arguments. What it differentiates must come in
-        through `state`, `inputs` and `params`; it may change its state in place.
+        given, and the same values whenever it is called with the same arguments. What is differentiated must come in
+        through `state`, `inputs` and `params`; the step may change its state in place.
     state : pytree of numbers and arrays
-        x_0. Leaves that are no floats (integers, None, texts) are handed on and have no derivative.
+        x_0. Non-float leaves (integers, None, strings) are passed on and have no derivative.
     params : pytrees
         Passed to every step; their gradients are summed over the steps. They are copied, so that both sweeps see the same ones,
         and a step that changes them raises.
     steps : int
-        How many steps N. Leave it out if `until` says when to stop, or if `inputs` or a list of steps says how many there are.
+        How many steps N. Leave it out if `until` ends the loop, or if the length of `inputs` or of a list of steps gives it.
     inputs : pytree of arrays with a leading axis of length N, optional
         Row k goes to step k, as ``step(k, state, row, *params)``. Its gradient is written row by row.
     outputs : bool
         The step returns ``(state, out)``, and chain ``(x_N, outs)`` with the outs stacked on a leading axis: for losses along
         the trajectory. Their cotangents enter at the right step.
     schedule : Schedule, optional
-        What is saved; by default ``CTZ()``: at most ceil(log2 N) + 1 states. Of a compiled step see `block`.
+        Which states are saved; by default ``CTZ()``: at most ceil(log2 N) + 1. For a compiled step see `block`.
     storage : Storage, optional
         Where saved states live: ``Memory()``, the default, or ``Disk()``; two tiers with ``Tiered``. With
-        ``Disk(path, resume=True)`` the same call goes on where a killed process stopped, also its outs and the gradients by inputs.
+        ``Disk(path, resume=True)`` the same call resumes where a killed process stopped, with its outs and the gradients by inputs.
     memory : number or str, optional
         Instead of a schedule: a limit such as ``"2 GB"`` for all that the chain holds, saved states, parameters, inputs, outs, gradients
         and what a step and its pull take, for which `plan` chooses one (see ``stats.reason``). The last is measured in a trial of step 0
-        (with ``resume=True`` estimated, so that another process finds the same schedule). What the rest of the program holds comes on top,
-        and what compiling a step takes once, one or two megabytes.
+        (with ``resume=True`` estimated, so that another process finds the same schedule). Not counted: the rest of the program, and
+        the one or two megabytes that compiling a step takes once.
     stats : Stats, optional
-        Filled in place: steps, advances, pulls, saves, loads, peak_states, peak_bytes, seconds, and why it was done so.
+        Filled in place: steps, advances, pulls, saves, loads, peak_states, peak_bytes, seconds, reason.
     until : function ``until(k, state) -> bool``, optional
         Asked before step k, on plain values and in the first sweep only; True ends the loop.
     max_steps : int, optional
@@ -130,18 +130,18 @@ def chain(
     progress : bool
         Show a bar (needs tqdm): in reverse mode one for each of the two sweeps.
     check : bool
-        Compare every step that is evaluated again with the first sweep, bit for bit; the first one that differs is named. When they are
-        recorded, compiled steps that are made one by one are compared up to rounding. On plain values and in forward mode every step
-        is made twice for it.
+        Compare every recomputed step with the first sweep, bit for bit, and name the first that differs. Recorded steps of a compiled
+        function that runs them one by one are compared up to rounding. On plain values and in forward mode every step is evaluated
+        twice for it.
     check_finite : bool
         Warn if the result has an infinite or NaN element, once, and name the step, the operation and the line that first gave one:
         for that the chain is evaluated again, in Python.
     token : pytree of plain values, optional
-        With ``Disk(path, resume=True)``: what else says that a call is the same one, where its results cannot: a version, a seed, the
+        With ``Disk(path, resume=True)``: what else identifies the call, if its results cannot: a version, a seed, the
         name of a file that the steps read.
     block : int, optional
         With a step compiled by `dualad.jit`: how many steps are pulled back in one compiled call. To the schedule a block is one step, and
-        the states inside of it are computed again in the pull. By default chosen together with the number of saved states, for
+        its inner states are recomputed in the pull. By default chosen together with the number of saved states, for
         ``memory=``, or else for 256 KiB or what CTZ's states take, if that is more; a given schedule stays as it is. Where the states
         of all steps fit, those inside of blocks are kept in the first sweep.
 
@@ -155,26 +155,26 @@ def chain(
         Where an argument is of the wrong kind; where the step returns another structure, shape or dtype than it was given
         (naming the leaf), or closes over a traced value (whose gradient would be lost); where a step changes its parameters.
     RuntimeError
-        Where a step that is evaluated again in the reverse sweep gives another state than in the first one: it draws random numbers or
-        counts, or what it reads besides its arguments has changed meanwhile.
+        Where a recomputed step gives another state than in the first sweep: it draws random numbers or counts its calls, or data that
+        it reads besides its arguments has changed.
 
     Notes
     -----
-    In reverse mode step 0 is tried once on traced values before the first sweep, so that what cannot be differentiated fails at
-    once, and a value that a step leaves in a list or attribute is a traced one there, which raises when it is used. What steps
-    that are evaluated again return is compared with what they returned before: all of it where states are small, of larger arrays
+    In reverse mode step 0 runs once on traced values before the first sweep, so that operations without a derivative fail at
+    once, and a value that a step stores in a list or attribute is a traced one, which raises when it is used. Results of recomputed
+    steps are compared with those of the first sweep: small states completely, of larger arrays
     1024 elements at each step.
 
     Where the step is a function compiled by `dualad.jit` (to machine code), the steps between two actions of the schedule are one compiled
     call, also on plain values and in forward mode; `until` is traced with it. The gradient has the same bits under every schedule, block
-    and storage. What has no loops (a function of yours with a rule, ``np.linalg.pinv``) is called from the compiled steps, in Python;
-    ``stats.reason`` names it.
+    and storage. Functions without a compiled form (yours with a rule, say) are called in Python from the compiled steps;
+    ``stats.reason`` names them.
 
     On plain values and in forward mode no state is saved: `schedule`, `storage`, `memory`, `block` and `token` are checked and not used.
 
     Inside of a function that `dualad.jit` compiles, a chain of a known number of steps is one operation of the program. Its derivatives
     keep the states of all steps where they fit into `memory` (64 MB if it is not given), else about the square root of their number.
-    There `schedule`, `block` and a storage in memory say nothing, `check`, `check_finite` and `progress` neither; a durable storage raises.
+    There `schedule`, `block`, a storage in memory, `check`, `check_finite` and `progress` are ignored; a durable storage raises.
 
     Examples
     --------

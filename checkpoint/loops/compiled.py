@@ -1,4 +1,4 @@
-"""The arrays of a chain of a compiled step, and its loops called with them in segments of steps, forward and in reverse; without a tape.
+"""Chains of a compiled step without a tape: their arrays, and calls of their compiled loops for segments of steps, forward and in reverse.
 
 A state is a tuple of arrays, one for each leaf, into which nothing here writes: a storage in main memory keeps it without a copy.
 """

@@ -1,4 +1,4 @@
-"""A chain of a compiled step on a tape: blocks of steps are made, and pulled back, in one compiled call each.
+"""A chain of a compiled step on a tape: one compiled call evaluates, or pulls back, a block of steps.
 
 To the sweep a block is one step: its schedule saves states between blocks, and the pull of a block computes the states inside of it again,
 into one buffer. So Python is entered once an action, and every schedule and storage works unchanged.

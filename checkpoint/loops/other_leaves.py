@@ -1,5 +1,5 @@
-"""Chains of other leaves, for sweeps and compiled loops: of values and tangents, where a tape would record each step of a loop of Duals; of
-numbers alone, without the texts, flags and static arguments of a compiled step.
+"""Chains rewritten for sweeps and compiled loops: with tangents as leaves of their own (forward over reverse), and without the strings,
+flags and static arguments of a compiled step.
 """
 
 from __future__ import annotations

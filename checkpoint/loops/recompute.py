@@ -1,4 +1,4 @@
-"""checkpoint: one function whose evaluation is repeated in the reverse sweep instead of being recorded."""
+"""checkpoint: a function that the reverse sweep evaluates again, instead of recording it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from .spec import check_levels, is_floating, levels_of, one_level_down, path_of,
 
 
 def checkpoint(f: Callable[Rest, Result]) -> Callable[Rest, Result]:
-    """Return `f` as a function that the tape does not record: its reverse sweep evaluates it again, on a tape of its own.
+    """Return `f` as a function that is not recorded: the reverse sweep evaluates it again, on a tape of its own.
 
-    For code that is no chain but has parts that are large to record and cheap to evaluate. On plain values and in forward mode it is
-    f itself. It nests. Both evaluations are of traced values, so that a value that leaves f otherwise than in its result has no silent
-    zero for its derivative; of small arrays that costs more than to record them.
+    For code that is not a chain, but has parts that are large to record and cheap to evaluate. On plain values and in forward mode it is
+    f itself. It nests. Both evaluations run on traced values, so that a value that leaves f other than by its result raises instead of
+    getting a zero derivative; for small arrays that costs more than recording them.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def checkpoint(f: Callable[Rest, Result]) -> Callable[Rest, Result]:
     TypeError
         Where f closes over a traced value, whose gradient would be lost, or an argument or the result is an object that hides one.
     RuntimeError
-        Where f, evaluated again, gives another result (see `chain`); where a value is used that f left in a list or an attribute.
+        Where f, evaluated again, gives another result (see `chain`); where a value is used that f stored in a list or an attribute.
 
     Examples
     --------

@@ -1,5 +1,5 @@
-"""What steps give: compared with what they give when they are evaluated again, whatever the cause of a difference; stacked row by row; and
-looked at for leaves that share memory, which change together in a plain loop and not in the copies that a sweep saves.
+"""Results of steps: compared with those of recomputed steps; stacked row by row; and checked for leaves that share memory, which change
+together in a plain loop but not in the copies that a sweep saves.
 """
 
 from __future__ import annotations

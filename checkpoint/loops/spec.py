@@ -1,4 +1,4 @@
-"""The step of a chain, from leaves to leaves, and the leaves that it is given: what each must stay, and from which level it comes."""
+"""The step of a chain as a function of leaves, and the leaves that it is given: the dtype and shape each must keep, and its level."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A chain in code that `dualad.jit` traces: one operation, a loop whatever its length, whose derivatives are loops, too.
 
-A step that branches is traced along all paths that it takes for the examples. The loop carries whether a turn has left these, or a
-predicate has not ended it: where that is so, the code around it is traced again.
+A step that branches is traced along all paths that it takes for the examples. The loop carries whether a step has left these paths, or a
+predicate has not ended it; then the code around it is traced again.
 """
 
 from __future__ import annotations

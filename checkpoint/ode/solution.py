@@ -1,4 +1,4 @@
-"""The accepted steps made again on traced values: chains between the steps of events, and what is asked for in each step."""
+"""The accepted steps repeated on traced values: chains between events, and the requested output of each step."""
 
 from __future__ import annotations
 

@@ -51,15 +51,15 @@ def solve_ivp(
 ) -> Any:
     """Solve y' = fun(t, y) as ``scipy.integrate.solve_ivp`` does, with derivatives of the solution.
 
-    SciPy's solver chooses the steps on plain numbers. On plain arguments its result is returned. Of traced ones the accepted steps are
-    made again as a `chain`, so that a gradient keeps O(log N) states of N steps; it is that of the numerical solution with
+    SciPy's solver chooses the steps on plain numbers. For plain arguments its result is returned. For traced ones the accepted steps are
+    repeated as a `chain`, so that a gradient keeps O(log N) states of N steps. It is the gradient of the numerical solution with
     these steps, by `y0`, `args`, `t_span` and `t_eval`, in forward and reverse mode and to every order.
 
     Parameters
     ----------
     fun : function ``fun(t, y, *args) -> dy/dt`` of shape (n,)
         A list of n numbers may be returned. What it closes over is differentiated, too (variables, attributes, partials, interpolants).
-        Of a function compiled by `dualad.jit` the steps are compiled, and with explicit methods, without `events` and `dense_output`,
+        For a function compiled by `dualad.jit` the steps are compiled, and with explicit methods, without `events` and `dense_output`,
         also their choice: they are SciPy's to rounding. Its parameters must come in through `args`.
     t_span : pair of floats
     y0 : array_like, shape (n,), real or complex
@@ -75,11 +75,11 @@ def solve_ivp(
         As in SciPy, with ``terminal`` and ``direction``. Their times and states are differentiated by the implicit function theorem.
     vectorized, **options
         As in SciPy: ``rtol``, ``atol``, ``first_step``, ``max_step``; of ``"Radau"`` also ``jac``, for the choice of steps, and
-        ``jac_sparsity``, a pattern (of a band: ``scipy.sparse.diags_array``), by which our Jacobians are coloured and sparse, too.
+        ``jac_sparsity``, a pattern (of a band: ``scipy.sparse.diags_array``), by which the Jacobians here are coloured and sparse, too.
     args : tuple, optional
         Parameters of `fun` and of the events: pytrees, or objects with attributes.
     schedule, storage, memory, stats, progress, check
-        As in `chain`, of the longest chain; borders between chains are events and, where `fun` is not compiled, times of `t_eval`.
+        As in `chain`, for the longest chain; a new chain begins at each event and, where `fun` is not compiled, at each time of `t_eval`.
 
     Returns
     -------
@@ -187,7 +187,7 @@ def odeint(
 ) -> Any:
     """Solve y' = func(y, t) at the times `t`, as ``scipy.integrate.odeint`` does, with derivatives by all arguments.
 
-    SciPy's ``odeint`` is LSODA, whose steps cannot be made again; these are those of `solve_ivp`: values agree within the tolerances.
+    SciPy's ``odeint`` runs LSODA, whose steps cannot be repeated; here the steps are those of `solve_ivp`. Values agree within tolerances.
 
     Parameters
     ----------
@@ -202,8 +202,8 @@ def odeint(
     method : {"DOP853", "RK45", "RK23", "Radau"}
         ``"Radau"`` for stiff problems.
     **options
-        Those of `solve_ivp`: ``max_step``, ``schedule``, ``storage``, ...; of SciPy's ``odeint``, ``h0`` and ``hmax`` count, and what
-        tells LSODA how to work does not.
+        Those of `solve_ivp`: ``max_step``, ``schedule``, ``storage``, ...; of SciPy's ``odeint``, ``h0`` and ``hmax`` are used, and
+        settings of LSODA are ignored.
 
     Returns
     -------

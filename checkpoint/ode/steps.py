@@ -1,4 +1,4 @@
-"""The steps that SciPy's solver accepts, on plain numbers, and which of them hold the times that are asked for; steps as functions.
+"""The steps that SciPy's solver accepts, on plain numbers, and which of them contain requested times; steps as functions.
 
 Of a compiled right-hand side they are found in compiled code: each trial is a step of a chain, whose error control is that of Hairer,
 Norsett & Wanner (1993, section II.4) with the constants of SciPy's explicit solvers, so that steps are SciPy's to rounding.

@@ -120,7 +120,7 @@ class Tradeoff:
     memory : int or None
         The budget in bytes, if there is one.
     pull_cost, record_cost : float
-        What pulls count in `Row.work`, in plain steps; see `compare`.
+        The cost of pulls in `Row.work`, in plain steps; see `compare`.
     costs : (str, str)
         Where the two come from: ``"assumed"``, ``"given"`` or ``"measured"``.
     simulation_seconds : float or None
@@ -228,11 +228,11 @@ def compare(
     memory : number or str, optional
         A budget, for instance ``"2 GB"``: the schedule that `plan` chooses for it is compared too.
     pull_cost : float, optional
-        What recording a step and pulling it back at once takes, in plain steps. By default 1, so that evaluations of the step are counted.
+        Time to record a step and pull it back at once, in plain steps. By default 1, which counts evaluations of the step.
         `profile` measures it, from less than 1 (compiled steps) to 50 (steps of a few numbers).
     record_cost : float, optional
-        What recording a step in the first sweep and pulling it back later takes, in plain steps (`Mixed`). By default 4/3 of what it
-        takes to make the step, to make it again and to pull it back, 4/3 (1 + pull_cost): pullbacks are larger than states.
+        Time to record a step in the first sweep and pull it back later, in plain steps (`Mixed`). By default 4/3 of the time to
+        run the step, to run it again and to pull it back, 4/3 (1 + pull_cost): pullbacks are larger than states.
 
     Returns
     -------

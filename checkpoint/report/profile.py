@@ -1,4 +1,4 @@
-"""Memory against recomputation, measured: what schedules take for a real chain, beside what was predicted."""
+"""Memory against recomputation, measured: the cost of schedules for a real chain, beside the prediction."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace

@@ -71,8 +71,8 @@ def map_gradients(
     f : function ``f(x, *args)`` that returns one number; it may run chains.
     xs : the members: numbers, arrays or pytrees of them.
     args : further arguments, the same for every member.
-    argnums : position of the argument to differentiate, or a tuple of positions: 0 is the member. By parameters in `args`, which are the
-        same for all, these are the gradients of single examples.
+    argnums : position of the argument to differentiate, or a tuple of positions: 0 is the member. For shared parameters in `args`, the
+        results are the gradients of single examples.
     executor : computes the members, each in a task of its own: processes for NumPy code (f and the arguments are pickled), threads for
         compiled code; ``client.get_executor()`` of dask.distributed for many machines. Without one the members of a compiled f,
         ``jit(f)``, that are alike are computed in one compiled loop (see its `map`), which ``jit(f, threads=2)`` shares out; those of

@@ -1,4 +1,4 @@
-"""What stands on a tape: each entry says how one node came from earlier ones.
+"""The entries of a tape: each says how one node depends on earlier ones.
 
 ``pull(k, g, adjoints)`` adds the shares of the cotangent g of node k to the adjoints of its `parents`; ``push(pushed)`` returns
 the tangent of the node from those of its parents.

@@ -1,4 +1,4 @@
-"""The short path of numbers and arrays of double precision, for any row; of small ones, what the tape itself references."""
+"""The fast path of any row for numbers and arrays of double precision; entries of small arrays, which the tape itself references."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The shortest paths of Var: arithmetic of Python floats, compiled from the rows; arrays of one dtype, and with numbers; indexing; sums.
 
-Everything here could be left out: `Var._interpret` records the same derivatives, several times slower. The templates are
-filled with each row's partials, evaluated as the operation is recorded. What of a derivative is written here a second time is
-what the marked partials are (1, -1, "the other argument", one over it), and that indexing is linear.
+This file is an optimisation: `Var._interpret` records the same derivatives, several times slower. The templates are
+filled with each row's partials, evaluated as the operation is recorded. Written here a second time are only
+the marked partials (1, -1, "the other argument", one over it), and that indexing is linear.
 """
 
 from __future__ import annotations

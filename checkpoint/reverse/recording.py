@@ -88,7 +88,7 @@ def grad(
     argnums : position of the argument to differentiate, or a tuple of positions.
     nan_safe : see `vjp`.
     check_finite : warn if the value or the gradient has an infinite or NaN element, once, and name the operation and its line that first
-        gave one (in a `chain` the step, too): for that `f` is evaluated again. Of what `jit` compiles around it nothing is looked at.
+        gave one (in a `chain` the step, too): for that `f` is evaluated again. Operations that `jit` compiles around it are not checked.
     has_aux : `f` returns ``(result, aux)``; the gradient function returns ``(gradient, aux)``.
 
     Returns

@@ -219,7 +219,7 @@ def linearize(f: Callable[..., Any], *primals: Any, nan_safe: bool = False, has_
 
     Notes
     -----
-    The states of a `chain` are not kept: each push runs the chain again, in forward mode. So does it evaluate a function again that is
+    The states of a `chain` are not kept: each push runs the chain again, in forward mode. It also re-evaluates functions
     wrapped in `checkpoint`.
 
     Examples

@@ -1,4 +1,4 @@
-"""The six things a schedule can ask for. A schedule is a stream of these; a driver executes them.
+"""The six actions. A schedule is a stream of them; a driver executes them.
 
 They are named tuples, not frozen dataclasses, because a long chain makes millions of them: a named tuple is as
 immutable and hashable, and is created several times faster. Mind that tuples of different kinds compare by content

@@ -22,7 +22,7 @@ class CTZ(Refilled):
     Parameters
     ----------
     refill : {"binomial", "bisect"}
-        ``"binomial"`` uses all places that are free at that moment in the best way (Griewank & Walther 2000).
+        ``"binomial"`` uses all slots that are free at that moment optimally (Griewank & Walther 2000).
         ``"bisect"`` uses the rule above relative to the base (the classical scheme; Griewank 1992): each step is
         advanced at most ceil(log2 N) times again.
 

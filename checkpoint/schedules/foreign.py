@@ -14,10 +14,10 @@ TWICE = "from_checkpoint_schedules: the schedule has begun already; make a new o
 
 
 def from_checkpoint_schedules(schedule: Any) -> Schedule:
-    """Take over a schedule of the package checkpoint-schedules: H-Revolve, disk-revolve, multistage, two-level and others.
+    """Wrap a schedule of the package checkpoint-schedules: H-Revolve, disk-revolve, multistage, two-level and others.
 
-    The package (PyPI: checkpoint-schedules) is needed to make one, not here. Its schedules can be run once; this makes an
-    immutable value of one, which runs a copy. All actions are translated before the first one: N log N of them or more.
+    Its schedules can be run once; this returns an immutable value, which runs a copy. All actions are translated before the
+    first one: N log N of them or more.
 
     Forward data for restarts and for adjoints both become saved states: the pull evaluates its step itself. So a schedule that
     stores what an adjoint needs (``SingleMemoryStorageSchedule``, ``MixedCheckpointSchedule``) has one more evaluation for

@@ -1,4 +1,4 @@
-"""What the actions of a schedule mean: a machine of integers executes them on indices instead of states, checks each one, and counts."""
+"""The meaning of actions: a machine executes them on indices instead of states, checks each one, and counts."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator

@@ -16,9 +16,9 @@ RECORD = 0  # the choice of a table entry that is no number of steps
 
 @dataclass(frozen=True)
 class Mixed(Schedule):
-    """Reverse a chain of known length with the fewest evaluations, where a slot holds a state or what a step recorded.
+    """Reverse a chain of known length with the fewest evaluations, where a slot holds a state or a recorded step.
 
-    A step that is recorded when it is first made is pulled back without being evaluated again; but the chain cannot start again
+    A step that is recorded in the first sweep is pulled back without being evaluated again, but the chain cannot restart
     from a record. If both take about as much memory, the best mixture saves evaluations over Revolve (Maddison 2024, "Step-based
     checkpointing with high-level algorithmic differentiation", J. Comput. Sci. 82:102405): m(n, s) of them, where m(n, s) = n
     for n <= s + 1, m(n, 1) = n (n + 1) / 2 - 1, and otherwise the least of 1 + m(n - 1, s - 1), which records the first step, and

@@ -13,13 +13,13 @@ from .schedule import Slotted
 class Online(Slotted):
     """Keep `slots` states well spread while the chain goes on, without knowing where it ends.
 
-    The places are chosen like this. As long as r = 2 is enough, that is for N up to beta(slots, 2) + 1 =
+    States are chosen as follows. As long as r = 2 is enough, that is for N up to beta(slots, 2) + 1 =
     (slots + 1)(slots + 2)/2 + 1, gaps of slots + 1, slots, ..., 2 steps are filled up one after another, the first one
     first: the number of advances is the optimum of Revolve at every such N (as in Algorithm I of Stumm & Walther 2010,
     SISC 32:836). Then states have levels (Wang, Moin & Iaccarino 2009, SISC 31:2549). A new one takes, at level 0, the
     place of the newest that is older than one of a higher level; if there is none, it takes the place of the newest, one
-    level higher. That goes on for any N. In the reverse sweep gaps are refilled in the best way for the slots that are
-    free (Griewank & Walther 2000). Altogether less than 1.4 times the advances of Revolve(slots), for slots <= 21 and
+    level higher. That goes on for any N. In the reverse sweep gaps are refilled optimally with the slots that are
+    free (Griewank & Walther 2000). In all, less than 1.4 times the advances of Revolve(slots), for slots <= 21 and
     N <= 4000.
 
     While the length is unknown, the newest state is held by the driver, as the working state is, and not in a slot.

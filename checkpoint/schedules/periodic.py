@@ -19,10 +19,10 @@ class Periodic(Refilled):
     Parameters
     ----------
     every : int, optional
-        Steps a segment, the last one being shorter if it does not come out even. The length of the chain may then be
+        Steps in a segment; the last one may be shorter. The length of the chain may then be
         unknown.
     segments : int, optional
-        s, or N if that is less: the first ones are one step longer if it does not come out even. The default, if
+        s, or N if that is less; if s does not divide N, the first ones are one step longer. The default, if
         neither is given, is segments of sqrt(N) steps, rounded up.
 
     Raises

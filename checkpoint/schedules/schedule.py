@@ -1,4 +1,4 @@
-"""What a schedule is, and the walk shared by all that divide a gap: advance from a saved state, saving on the way, to the one needed.
+"""The base class of schedules, and the walk shared by all that divide a gap: from a saved state, saving on the way, to the one needed.
 
 A gap of n steps starts at a saved state, its base. `split(n, slots, base)` says how far to advance from there before the
 next save, n - 1 meaning straight to the end. A stack of indices is all the memory: no recursion, no tables, and the first
@@ -22,7 +22,7 @@ Split: TypeAlias = Callable[[int, int, int], int]
 
 
 class Schedule(ABC):
-    """Decides which states of a chain x_{k+1} = step(k, x_k), k = 0 ... N-1, are saved and which are computed again.
+    """Decides which states of a chain x_{k+1} = step(k, x_k), k = 0 ... N-1, are saved and which are recomputed.
 
     A schedule is an immutable value: every call below gives a fresh iterator of actions, so one schedule serves many
     chains and threads. The contract of the two iterators, with N >= 1 (N = 0 gives no actions):
@@ -31,8 +31,8 @@ class Schedule(ABC):
       It ends with the working state x_{N-1}, having advanced over every step but the last; the driver makes that one, to x_N.
     * `reverse` starts with the working state x_{N-1} and with the states that `forward` left saved. It yields
       ``Reverse(N-1)``, ..., ``Reverse(0)``, each when the working state is the one it needs, and leaves nothing saved.
-    * `forward` of an unknown length (``steps=None``) never ends: before every step k it yields what it likes of drops and
-      of ``Save(k)``, then ``Advance(k, k + 1)``. The driver asks whether to go on before it resumes the iterator. If x_k
+    * `forward` of an unknown length (``steps=None``) never ends: before every step k it yields any number of drops and
+      possibly ``Save(k)``, then ``Advance(k, k + 1)``. The driver asks whether to go on before it resumes the iterator. If x_k
       is not saved, the driver holds a copy of it, which may still be saved in the next round: ``Save(k)`` before
       ``Advance(k + 1, k + 2)``. So x_{N-1} is at hand when the chain turns out to end at x_N.
 
@@ -41,7 +41,7 @@ class Schedule(ABC):
     Attributes
     ----------
     records : bool
-        Whether there are steps to be recorded among its actions, for which a sweep has to be told how.
+        Whether its actions include `Record`, for which a sweep needs `record=`.
     """
 
     records: ClassVar[bool] = False

@@ -16,10 +16,9 @@ class Tiered(Slotted):
     unequally, and how often each is written and read follows from the length of the chain; the `memory_slots` busiest
     places are in memory (Stumm & Walther 2009, SIAM J. Sci. Comput. 31:1946).
 
-    This is all a user has to write: ``schedule=Tiered(4, 20)``. The schedule knows the counts, so it says which places are
-    to be on disk (`on_disk`), in numbers, and still knows nothing of files; the sweep opens the storage accordingly. What
-    ``storage=`` gives is used for the one tier that it can be used for (``Disk("/scratch")``, ``Memory(compress="zlib")``),
-    and the other tier has its default.
+    ``schedule=Tiered(4, 20)`` is all that is needed: the schedule gives the places that belong on disk (`on_disk`), and the
+    sweep opens the storage accordingly. ``storage=`` sets one of the two tiers (``Disk("/scratch")``, ``Memory(compress="zlib")``);
+    the other has its default.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Leaves as bytes, in one way for main memory, files and logs: a pattern says of what kinds they are, and a row holds their data.
+"""Leaves as bytes, in one format for main memory, files and logs: a pattern gives their kinds, and a row holds their data.
 
 A record in a file is: ``CKPT``, a format number, the length and the CRC-32 of a header; the header in JSON, with a label (of which run or
 evaluation it is), the number of rows, the kinds of the leaves in a row, and the length and the checksum of the data; then the data: the

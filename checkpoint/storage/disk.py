@@ -22,20 +22,20 @@ class Disk(Storage):
     A file is written under a temporary name and renamed, and every byte is checked when it is read. If it cannot be read back, the sweep
     warns, naming the file, and computes the state again. Files hold JSON and the bytes of arrays, no pickle: reading one runs nothing.
 
-    With `resume`, `path` itself is the folder, and what is in it outlives the process: kill it at any moment, make the same call again,
-    and it goes on from the last durable point, to the same bits. At a point the working state, the cotangent, the saved states and, of a
-    `chain` with ``outputs=True`` or inputs, a row for every step are forced onto the disk (fsync). Points take at most a twentieth of the
+    With `resume`, `path` itself is the folder, whose files outlive the process: kill it at any moment, make the same call again,
+    and it resumes from the last durable point, with the same bits. At a point the working state, the cotangent, the saved states and, for
+    a `chain` with ``outputs=True`` or inputs, a row for every step are synced to disk (fsync). Points take at most a twentieth of the
     time. The files are removed when the reverse sweep has ended. One sweep at a time may use the folder. For an optimizer there is `Fit`.
 
-    A call with another step, `until`, parameter, token, x_0, schedule or number of steps is refused by that name. What else a step depends
-    on shows in its results: the first step, the first pull and the steps to the state that was pulled last are made again, and
-    other bits are refused. `chain` also compares the states of both processes where they meet. Say what none of this can show in the token.
+    A call with another step, `until`, parameter, token, x_0, schedule or number of steps is refused by that name. Other dependencies of a
+    step show in its results: the first step, the first pull and the steps to the state that was pulled last are repeated, and
+    other bits are refused. `chain` also compares the states of both processes where they meet. Give the rest as token.
 
     Parameters
     ----------
     path : str or Path, optional
-        Folder in which the folders of the sweeps are made, and made itself if it is not there. The default is the system's
-        folder for temporary files; mind that this may be in main memory.
+        Folder in which each sweep creates its own; created if missing. The default is the system's
+        folder for temporary files, which may be in main memory.
     queue : int, optional
         Most large states in main memory, at least 1: beyond that, saving waits for the disk. With as many as the schedule keeps (about
         log2 N with `CTZ`), only durable points are written. By default 2; with `resume` as many more as 1 GiB holds.

@@ -375,20 +375,20 @@ class MemorySession(Session):
 class Memory(Storage):
     """Keep copies of states in main memory.
 
-    States are copied when they are saved and again when they are loaded, so a step may write into what it is handed. Small states
-    (up to 4 KB of numbers and arrays) are packed: their numbers stand side by side in a few blocks.
+    States are copied when they are saved and again when they are loaded, so a step may write into the state that it receives. Small states
+    (up to 4 KB of numbers and arrays) are packed into a few blocks.
 
     Parameters
     ----------
     copy : callable, optional
-        ``copy(state) -> state`` for states that the default does not copy right, such as
+        ``copy(state) -> state`` for states that the default does not copy correctly, such as
         ``lambda x: x.clone()`` for a torch tensor. The default copies the array leaves of a pytree, C-contiguous, and
         keeps other leaves (numbers, None, texts) as they are.
     slots : int, optional
         Most states saved at the same time; one more raises. The default is no limit.
     compress : {"zlib", "float32"}, optional
         ``"zlib"`` deflates the arrays of saved states, without loss. ``"float32"`` is lossy: it rounds arrays of double
-        precision to single, so that steps are repeated and pulled from states that are off in the eighth digit, and the
+        precision to single, so that steps are recomputed and pulled from states that are wrong in the eighth digit, and the
         gradient has an error of that order.
 
     Raises

@@ -1,4 +1,4 @@
-"""What a state is made of: copying it, measuring it, its canonical layout; and states made smaller when they are saved.
+"""States: copying, measuring, the canonical layout, and compression of saved ones.
 
 A state is any pytree (tuple, list, dict, namedtuple, ... of leaves; see optree). The canonical layout is: every ndarray
 leaf C-contiguous, aligned and writeable. NumPy's results depend on strides in the last bits, so a step that is to give

@@ -1,7 +1,4 @@
-"""What a storage is: a configuration that opens sessions.
-
-One sweep has one session, and so never meets another's states.
-"""
+"""The base classes of storages: a `Storage` is a configuration that opens sessions, a `Session` the saved states of one sweep."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -94,9 +91,9 @@ class Storage(ABC):
     Attributes
     ----------
     lossy : bool
-        Whether states come back rounded, so that steps evaluated again differ from the first sweep.
+        Whether states come back rounded, so that recomputed steps differ from the first sweep.
     durable : bool
-        Whether states outlive the process, so that another one can go on from them.
+        Whether states outlive the process, so that another one can resume from them.
     """
 
     lossy: bool = False

@@ -10,11 +10,11 @@ from .storage import Session, Storage, check_storage
 
 @dataclass(frozen=True, repr=False)
 class Tiers(Storage):
-    """Keep the states of some places on disk and the others in main memory.
+    """Keep some of the saved states on disk and the others in main memory.
 
-    The saved states are a stack, x_0 being in place 0: a state that is saved while p others are has place p. The schedule
-    knows how often each place is written and read, so it says which places go on disk, and this storage does it. With
-    ``schedule=Tiered(...)`` that happens by itself; write ``storage=Tiers(Memory(...), Disk(...))`` only to say more about
+    The saved states are a stack, with x_0 in place 0: a state that is saved while p others are has place p. The schedule
+    knows how often each place is written and read, so it decides which places go to disk. ``schedule=Tiered(...)`` uses this
+    storage by itself; write ``storage=Tiers(Memory(...), Disk(...))`` only to set options of
     the two.
 
     Parameters
@@ -22,7 +22,7 @@ class Tiers(Storage):
     memory, disk : Storage
         The fast and the slow one.
     on_disk : collection of int
-        The places that go on disk.
+        The places that go to disk.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A thread that does one job after the other, and that an interrupt can neither lose nor make wait for ever.
+"""A worker thread that runs one job after the other, and that an interrupt can neither lose nor block.
 
 The pools of `concurrent.futures` are not used: their conditions are written in Python, and a Ctrl-C between taking the lock of one
 and handing it out leaves it locked, so that the thread and the interrupted frame wait for each other. Here every wait is for a lock

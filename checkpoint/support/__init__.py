@@ -1,1 +1,1 @@
-"""What knows no schedule: checks, tables, byte sizes."""
+"""Utilities that know no schedule: argument checks, tables, thresholds."""

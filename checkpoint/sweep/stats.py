@@ -1,4 +1,4 @@
-"""What a sweep did, in numbers."""
+"""Stats: counts of a sweep."""
 
 from dataclasses import dataclass
 from typing import Any

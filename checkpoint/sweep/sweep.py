@@ -145,10 +145,10 @@ def reverse(
     token: Any = None,
     record: Recorder | None = None,
 ) -> Result:
-    """Run a chain and pull a cotangent back through it, with a step and a pull that may be anybody's.
+    """Run a chain and pull a cotangent back through it, with any step and its adjoint.
 
-    The pull may be a hand-written adjoint, ``jax.vjp`` or torch; states and cotangents are opaque to the sweep. Sums
-    over the steps (gradients of parameters, a loss along the trajectory) ride in the cotangent.
+    The adjoint (`pull`) may be written by hand or use ``jax.vjp`` or torch; states and cotangents are opaque to the sweep. Put sums
+    over the steps (gradients of parameters, a loss along the trajectory) into the cotangent.
 
     Parameters
     ----------

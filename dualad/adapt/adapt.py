@@ -26,22 +26,22 @@ OURS = {"numpy", "scipy", "math", "dualad", "checkpoint"}
 
 @trimmed
 def adapt(*targets: Any) -> Any:
-    """Let other people's code, unedited, keep derivatives where it calls what NumPy does not dispatch.
+    """Let other people's code, unedited, keep derivatives in functions that NumPy does not dispatch.
 
-    While it is active, the modules of the targets find stand-ins under the names that they bound to NumPy, SciPy or `math`, or to
-    functions of these. Of plain arguments a stand-in gives what the original gives; traced ones keep their derivative through
+    While it is active, stand-ins replace NumPy, SciPy and `math`, and their functions, in the modules of the targets.
+    For plain arguments a stand-in returns what the original returns; traced ones keep their derivative through
     ``np.asarray``, ``np.array`` (also of lists of them), ``np.full``, ``np.ascontiguousarray``, ``np.float64(x)``, ``float(x)``, the
     functions of `math`, and all functions of `dualad.scipy`.
 
     Parameters
     ----------
-    *targets : modules, with their submodules that are imported by then; classes, which stand for the modules that they and their bases
-        are defined in; functions, which stand for the modules that they are defined in. Modules of the same package whose functions
+    *targets : modules, with their submodules imported so far; classes, for the modules that define them and their bases;
+        functions, for the modules that define them. Modules of the same package whose functions
         and classes these use are adapted with them.
 
     Returns
     -------
-    of one function, the function, adapted while it runs. Otherwise a context manager, which is also a decorator: the targets are
+    for one function, the function, adapted while it runs. Otherwise a context manager, which is also a decorator: the targets are
     adapted inside of the ``with``, or while the decorated function runs. It may be entered again, and nested.
 
     Raises
@@ -59,8 +59,8 @@ def adapt(*targets: Any) -> Any:
 
     Notes
     -----
-    Names are bound again for all threads; nothing changes for those that pass plain numbers. They are restored when the last
-    ``with`` or call that adapts a module ends, also by an exception. What is compiled (`jit`) out of adapted code stays valid after.
+    Names are rebound for all threads; calls with plain numbers give the same results. They are restored when the last
+    ``with`` or call that adapts a module ends, also by an exception. Programs that `jit` compiled from adapted code stay valid.
     Functions that import NumPy, SciPy or `math` themselves get stand-ins, too, by another ``__import__`` while something is adapted.
     SciPy's own modules are never adapted: their C code would be handed traced values.
     """

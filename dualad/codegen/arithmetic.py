@@ -1,4 +1,4 @@
-"""What loops compute beyond Python's operators: of values of the loop IR, calls and operators; of numbers, what compiled code gives.
+"""Arithmetic beyond Python's operators: for values of the loop IR it builds calls and operators, for numbers it computes as compiled.
 
 The functions of `kernels` and `scalars` are made of these, so that each runs in Python, too, bit for bit as it is compiled.
 """

@@ -130,7 +130,7 @@ def remove_beyond(files, most):
 def clear_cache() -> int:
     """Remove the machine code that `jit` has kept on disk, of all programs of this user.
 
-    What runs now goes on; what is compiled from now on is kept again.
+    Running functions are not affected; later compilations are stored again.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What calls the compiled parts of a program, written out as a few statements, as calls are short.
+"""The generated function that calls the compiled parts of a program.
 
 Results are allocated, work comes from a pool, parts and operations are called in their order. What is called besides parts may keep what it
 is given: then no array is used again.

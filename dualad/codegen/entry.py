@@ -1,4 +1,4 @@
-"""How Python enters machine code, and all that is assumed of the objects of CPython and NumPy.
+"""The entry from Python into machine code, and all assumptions about objects of CPython and NumPy.
 
 To Python a compiled function is a built-in one: machine code that all share takes the numbers and the pointers of arrays out of the
 arguments, as the macros of CPython's and NumPy's headers do, and leaves the interpreter to other threads while loops run. It looks at the

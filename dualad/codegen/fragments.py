@@ -1,4 +1,4 @@
-"""Units: programs as statements of a loop; and the emission of loops (`repeat`), whose turns are such statements.
+"""Fragments: programs as statements of a loop; and the emission of loops (`repeat`), whose body is such a fragment.
 
 A loop is one function of all turns, with two buffers for what is carried, which change places. After the last turn, what is carried stands
 in the results.

@@ -1,4 +1,4 @@
-"""A folder and files in it that nobody but this user can have written, as open files tell: a name may mean another file a moment later."""
+"""Trusted folders and files: written by this user only. Open files are checked, as names may mean other files a moment later."""
 
 from __future__ import annotations
 

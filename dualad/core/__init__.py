@@ -1,1 +1,1 @@
-"""Levels, traced values (protocols, aliasing), the one door, methods, conversions."""
+"""Levels, traced values (protocols, aliasing), dispatch, methods, conversions."""

@@ -1,4 +1,4 @@
-"""Where plain numbers are asked of a traced value, and other kinds of arrays beside it: mostly errors, which name a way out."""
+"""Conversions of traced values to plain numbers, and mixing with other kinds of arrays: mostly errors, which name a way out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one door: every operation on a traced value comes to `apply`.
+"""Dispatch: every operation on a traced value comes to `apply`.
 
 It looks up the row of the function and hands it to the interpreter of the highest level among the arguments. A function
 without a row raises; nothing falls back to plain arrays.

@@ -1,4 +1,4 @@
-"""Levels of derivative calls, and what the buffers of a traced array may be shared with.
+"""Levels of derivative calls, and the aliasing of traced arrays.
 
 A traced array is a mutable handle. Its `alias` says what may happen to its buffers:
 

@@ -1,4 +1,4 @@
-"""What a call asks for by keyword: ``dtype=``, ``casting=`` and ``order=`` of ufuncs, integer dtypes of any function."""
+"""Keywords of calls: ``dtype=``, ``casting=`` and ``order=`` of ufuncs, integer dtypes of any function."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What stands for NumPy, SciPy and `math`, and for what they hold, in adapted code: all that has no derivative there stands for itself."""
+"""Stand-ins for NumPy, SciPy and `math`, and for their functions, in adapted code; functions without a stand-in stay as they are."""
 
 from __future__ import annotations
 

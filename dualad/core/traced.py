@@ -1,4 +1,4 @@
-"""Traced: what every traced value is to NumPy and to Python.
+"""Traced: the base class of traced values, as NumPy and Python see it.
 
 NumPy's protocols (``__array_ufunc__``, ``__array_function__``), the operators and the ndarray methods all end in one
 place, `dispatch.apply`. Here is what does not depend on the interpreter: Python's and NumPy's protocols, indexing and

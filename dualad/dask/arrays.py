@@ -1,7 +1,7 @@
 """DaskValue: a dask array as a value of the lowest level, below all derivatives, so that every operation on it stays lazy.
 
 A Dual or Var whose value is a dask array holds a DaskValue, as under `jit` it holds a Symbol: the rules of the table run on it, and each
-function that they call is one of dask's (`chunked_calls`). Verbs take dask arrays and return them. dask is never imported here: whoever
+function that they call is one of dask's (`calls`). Verbs take dask arrays and return them. dask is never imported here: whoever
 has such an array has imported it.
 """
 

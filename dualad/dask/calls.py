@@ -1,6 +1,6 @@
-"""What each function is on dask arrays, by what its row says: elementwise chunk by chunk, what moves and reduces elements by dask's own.
+"""Functions on dask arrays, by the options of their rows: elementwise ones chunk by chunk; moves and reductions by dask's own functions.
 
-A row may name one of the functions here (``blocks="taken"``); what says nothing is refused by name.
+A row may name one of the functions here (``blocks="taken"``); functions whose rows say nothing are refused by name.
 """
 
 from __future__ import annotations

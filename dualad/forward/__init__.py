@@ -1,1 +1,1 @@
-"""Forward mode: `Dual` is value + tangent(s) + level; K directions; what pushes tangents through a function."""
+"""Forward mode: `Dual` is value + tangent(s) + level; K directions; pushing tangents through a function."""

@@ -32,8 +32,8 @@ class Dual(Traced):
     """A value together with its tangent, the derivative of the value along one direction (or K of them).
 
     Arithmetic and NumPy functions on Duals give Duals: ``a + b*eps`` with ``eps**2 = 0``. The derivative verbs
-    (`jvp`, `derivative`, `gradient`, `jacobian`) make and open Duals themselves; made by hand they are good for learning and
-    for looking into a computation.
+    (`jvp`, `derivative`, `gradient`, `jacobian`) make and open Duals themselves; create your own to learn, or
+    to inspect a computation.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """The shortest paths of Dual, compiled from the rows: operators on floats and arrays, unary ufuncs, indexing.
 
-Everything here could be left out: `Dual._interpret` gives the same results, several times slower on small operands. The
-templates of `generated.py` are filled with each row's partials. What of a derivative is written here a second time is how a tangent is
+This file is an optimisation: `Dual._interpret` gives the same results, several times slower on small operands. The
+templates of `generated.py` are filled with each row's partials. Written here a second time are only how a tangent is
 multiplied by a marked partial (1, -1, "the other argument", one over it, "the value"), and that minus and indexing are linear.
 """
 

@@ -1,4 +1,4 @@
-"""What the verbs share: pytrees of inputs become traced, outputs become plain again; wrong calls get an answer."""
+"""Helpers of the verbs: making inputs (pytrees) traced and outputs plain, checking arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is streamed in chunks: how large they are for a budget of bytes, and where they are written."""
+"""Streaming in chunks: their size for a budget of bytes, and where they are written."""
 
 import numpy as np
 

@@ -1,1 +1,1 @@
-"""What a function computes, as data: `Symbol` traces it into a `Program`; passes, loops rolled up again, derivatives of programs."""
+"""Programs, the operations of a function as data: `Symbol` traces into a `Program`; passes, rolled up loops, derivatives of programs."""

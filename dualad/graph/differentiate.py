@@ -1,7 +1,7 @@
 """Derivatives of programs, as programs: the rows' rules run on Symbols.
 
-Forward mode runs the program on Duals of Symbols. Reverse mode takes the program for what it is, a Wengert list, and runs the rows'
-VJPs over it backwards. K directions at once are Batches of Symbols.
+Forward mode runs the program on Duals of Symbols. Reverse mode runs the rows' VJPs backwards over the
+program, which is a Wengert list. K directions at once are `Directions` of Symbols.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Errors that depend on values: what a compiled call that failed was about, and where the function itself handles them.
+"""Errors that depend on values: which operation raised one, and whether the function itself handles it.
 
-Where the compiled function raises one, the plain function is called, which may handle it.
+If the compiled function raises one, the plain function is called, which may handle it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What an operation is but for its operands, and these: so alike ones are found, in the turns of a loop and in the arms of a branch.
+"""Operations apart from their operands, by which equal ones are found in the iterations of a loop and in the arms of a branch.
 
-And whether two values are the same: those of masks that are computed twice.
+Also: whether two values are the same, for masks that are computed twice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What of ``x[mask]`` depends on the order of its elements, but not on how many there are: elements, places, running sums, contractions.
+"""Functions of ``x[mask]`` that depend on the order of its elements, but not on their number: elements, places, running sums, contractions.
 
 The functions take the selection, and a call as a row says it: a row names the one that evaluates it, `selected`.
 """

@@ -1,4 +1,4 @@
-"""`jit`: what a function reads, the kinds of its arguments, guards, and the function that is compiled."""
+"""`jit`: the kinds of arguments, values read from outside, guards, compiled functions."""
 
 from .jit import jit
 

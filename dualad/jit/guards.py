@@ -1,4 +1,4 @@
-"""Guards: the short way from the arguments of a call to the program that was traced for their kinds.
+"""Guards: the fast path from the arguments of a call to the program that was traced for their kinds.
 
 A guard is written out once a program is made: it tests that arguments are of the kinds the program was traced for, takes their leaves
 apart, runs the program, and puts the result together. Where a test fails it returns `MISS`, and the call goes the long way.

@@ -1,4 +1,4 @@
-"""What a trace would freeze: two traces of a function are compared, generators of random numbers and calls of clocks are watched."""
+"""Random numbers and clocks, which a trace would freeze: two traces are compared, generators and calls of clocks are watched."""
 
 from __future__ import annotations
 

@@ -56,19 +56,19 @@ def jit(
     f : function of arrays and numbers, or pytrees of them, in plain NumPy. It returns the same. It may be called inside of any verb
         of `dualad` and `checkpoint`, and may call them: ``jit(grad(f))``, ``grad(jit(f))``, jit in jit.
     static_argnums, static_argnames : positions (an int or several) and names (a text or several) of arguments that are compiled in:
-        lengths, numbers of turns, options. They must be hashable. Booleans, texts, None and functions are static by themselves.
+        lengths, iteration counts, options. They must be hashable. Booleans, strings, None and functions are always static.
     backend : "llvm", machine code of loops, or "numpy", straight-line NumPy code. By default "llvm" where llvmlite is installed.
     threads : over how many threads large loops are split, in blocks of rows that depend on the shapes alone: the bits are the same for
         every number of threads. By default one, without blocks (sums of many terms then differ in last bits). With "llvm" only.
         Loops over 65,536 elements or more are shared, also in the steps of a `chain`, and the members of `map`. The other threads wait in
         compiled code while it runs.
-    verify : whether results are compared with those of the plain function, so that a change of what it reads shows that is not seen
-        otherwise. By default at calls 2, 4, 8, 16, ... of each program, put off until they take less than 1 % of the time since the
+    verify : whether results are compared with those of the plain function, to find changes of outside values that are not
+        checked. By default at calls 2, 4, 8, 16, ... of each program, postponed until comparisons take less than 1 % of the time since the
         first trace; True: at every call, False: never.
     cache_size : how many programs are kept; the one not used for longest is dropped.
     paths : how many paths of a function that branches on values (``if``, ``while``, ``and``, ``max``, and for each integer that
-        ``int``, ``range`` and lists ask for) are compiled, for each kind of arguments. Each is traced when a call takes it first. How often
-        a loop goes round makes no other path, once it has made more than 4 turns. Calls on other paths are evaluated by the plain function,
+        ``int``, ``range`` and lists need) are compiled, for each kind of arguments. Each is traced when a call first takes it. Numbers of
+        iterations of a loop are no separate paths, if there are more than 4. Calls on other paths are evaluated by the plain function,
         with one warning.
 
     Returns
@@ -105,7 +105,7 @@ def jit(
     -----
     Arguments are never written: where `f` assigns to an argument's elements, it assigns to a copy, and results share no memory with
     arguments. What `f` reads from variables outside is compiled in, and checked at each call: a change traces again (of containers
-    of more than 5000 elements, one of the length). What is not seen so shows by the results, see `verify`: a function that writes
+    of more than 5000 elements, one of the length). Other changes show in the results, see `verify`; a function that writes
     outside, prints or logs is not compared. Printing and other effects happen while tracing, twice; where `f` branches, calls on a
     path that prints, logs, warns or writes outside are evaluated by the plain function. No floating-point warnings are given. With
     "llvm", Python floats divide and are raised to powers as NumPy's: ``1.0 / 0.0`` is inf, and a root of a negative number NaN.

@@ -46,7 +46,7 @@ def stop_all():
 
 
 class StaleWarning(UserWarning):
-    """A compiled function was stale: what it reads besides its arguments had changed. It was traced again."""
+    """A compiled function was stale: a value that it reads besides its arguments had changed. It was traced again."""
 
 
 class Checks:

@@ -1,4 +1,4 @@
-"""Watch: what a compiled function reads besides its arguments: has it changed since it was traced?"""
+"""Watch: whether values that a compiled function reads besides its arguments have changed since the trace."""
 
 from __future__ import annotations
 

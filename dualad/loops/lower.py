@@ -1,4 +1,4 @@
-"""The lowering of each function with a row: one table that says what it is to a loop nest, or why it is called instead.
+"""The lowering of each function with a row: its loop form, or why compiled code calls it instead.
 
 Elementwise functions are expressions (`maps`); here stand those that move elements, and those that reduce. A rule gets the operation's
 arguments with `Node`s for values and returns a node; it raises `NoLoopForm` where this call of it has no loop form.

@@ -1,4 +1,4 @@
-"""What an elementwise function is in a loop: the expression that its row has, and the dtypes in which NumPy computes it."""
+"""Elementwise functions in loops: the expression of the row, in the dtypes in which NumPy computes it."""
 
 from functools import cache
 

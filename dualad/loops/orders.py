@@ -1,4 +1,4 @@
-"""The lowering of what searches and sorts: ranks by counting, places by bisection. See `lower`.
+"""The lowering of searching and sorting: ranks by counting, places by bisection. See `lower`.
 
 NaN comes last, as NumPy sorts; equal elements keep their order, so that `argsort` of any kind is the stable one here. Many are sorted
 by NumPy.

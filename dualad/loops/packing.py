@@ -1,4 +1,4 @@
-"""Numbers by the hundred that a program is given, or gives, as elements of arrays: calls of thousands of arguments are dear."""
+"""Hundreds of scalar arguments or results of a program, packed into arrays: calls with thousands of arguments are slow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the arguments of a call come to the rules of its function: in their places, keywords and defaults too."""
+"""Passing the arguments of a call to the rules of its function: positional, with keywords and defaults."""
 
 from __future__ import annotations
 

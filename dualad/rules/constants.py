@@ -1,6 +1,6 @@
-"""Functions without derivative: questions, positions, text and files; and those refused, with the reason.
+"""Functions without derivative: predicates, positions, text and files; and those refused, with the reason.
 
-Functions whose results are elements of their arguments (`unique`, `intersect1d`) have derivatives: see `sets`.
+Functions whose results are elements of their arguments (`unique`, `intersect1d`) have derivatives: see `layout`.
 """
 
 from ..support.costs import CACHE_ELEMENTS

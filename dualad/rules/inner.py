@@ -1,4 +1,4 @@
-"""What a row says of the ufunc underneath its function, whose loops compiled code calls."""
+"""The option of a row that names the ufunc underneath its function, whose loops compiled code calls."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ Rules = Rule | tuple[Rule | None, ...] | None
 
 
 def elementwise(fn: Callable[..., Any], *partials: Rule | None, **options: Any) -> Elementwise:
-    """Enter a function that computes each element of its result from those elements of its arguments that it stands at.
+    """Enter a function that computes each element of its result from the elements of its arguments at the same position.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def joined(
     transpose : function ``transpose(i, g, *args, **kwargs)`` that returns the cotangent of argument i, before it is summed over
         axes along which the argument was broadcast.
     call, canonical : where the arrays are not positional arguments of `fn`: ``canonical(args, kwargs)`` returns the arguments and
-        keywords of `call`, of which they are.
+        keywords of `call`, where they are.
     argnums : positions of the array arguments; by default all.
     zero : gives the zero tangent of an argument that has none.
     options : see `linear`.

@@ -1,4 +1,4 @@
-"""Pseudo-inverses, least squares, ranks: what LAPACK makes of singular values. Source: Golub & Pereyra 1973."""
+"""Pseudo-inverses, least squares, ranks: computed from singular values. Source: Golub & Pereyra 1973."""
 
 from ..support.ufunc_loops import ufunc_name, ufunc_named
 from .constants import evaluate

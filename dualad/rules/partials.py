@@ -1,4 +1,4 @@
-"""Partials of elementwise functions: how they are marked, evaluated and multiplied by."""
+"""Partials of elementwise functions: marking, evaluating and multiplying them."""
 
 from __future__ import annotations
 

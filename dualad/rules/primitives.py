@@ -1,4 +1,4 @@
-"""Functions of our own that dispatch on traced arguments as NumPy's do, and the product that a zero wins."""
+"""`primitive`: functions that dispatch on traced arguments as NumPy's do; and the product in which zero times anything is zero."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of the table of rules, one class a kind: what an interpreter asks of a row.
+"""Rows of the table of rules, one class for each kind: the interface to the interpreters.
 
 A row says what the derivative of one function is; its kind is most of the rule. The derivative of a row with one, called
 by every interpreter, is two methods::

@@ -1,4 +1,4 @@
-"""What partials of ``scipy.special`` are made of where the textbook's form cancels or overflows; their own partials keep digits too.
+"""Parts of partials of ``scipy.special`` whose textbook form cancels or overflows; their own partials are accurate, too.
 
 Sources: the numbered formulas of the NIST Digital Library of Mathematical Functions (DLMF).
 """

@@ -1,4 +1,4 @@
-"""``scipy.special``: functions that few meet. Their derivatives are tested against differences, not on the published grid.
+"""``scipy.special``: rarely used functions. Their derivatives are tested against differences, not on the published grid.
 
 Where no argument has a derivative in closed form, a function is refused. What is an equation of second order gives the derivative of the
 derivative that SciPy returns beside the value (Mathieu, spheroidal and parabolic cylinder functions).

@@ -1,4 +1,4 @@
-"""What partials are made of where the textbook's form cancels or overflows: each keeps its digits, and so do its own partials.
+"""Parts of partials whose textbook form cancels or overflows: each is accurate, and so are its own partials.
 
 Where an argument is only another's function that is there already (``r = hypot(x, y)``), the partials by the others are total, and
 its own is 0. Plain arrays take the textbook's form where one cheap pass over its result says that it holds.

@@ -1,4 +1,4 @@
-"""How a module here looks up SciPy's names."""
+"""Lookup of SciPy's names in the modules here."""
 
 from __future__ import annotations
 

@@ -27,13 +27,13 @@ def coloring(pattern: Any, mode: str = "forward", order: str | None = None) -> C
     ----------
     pattern : ``scipy.sparse`` matrix, whose stored entries count (`sparsity` gives one), or an array, whose nonzeros count.
     mode : "forward" colours columns, "reverse" rows; "both" takes the rows with most entries by reverse mode and the rest by forward
-        mode (for an arrow matrix); "auto" takes of these what has fewest colours. "symmetric" is a star colouring, for Hessians.
-    order : in which order the greedy algorithm goes: "natural" (bands get as many colours as there are bands), "largest_first" or
+        mode (for an arrow matrix); "auto" takes the one with the fewest colours. "symmetric" is a star colouring, for Hessians.
+    order : order of the greedy algorithm: "natural" (bands get as many colours as there are bands), "largest_first" or
         "smallest_last". By default the natural one; the others too where that is quick and some colour may be saved.
 
     Returns
     -------
-    Coloring, a value that may be used again and pickled; `str` of it says how many colours there are, and at least must be.
+    Coloring, an immutable value that can be reused and pickled; its `str` gives the number of colours and a lower bound.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Jacobians as linear operators of SciPy: products alone, no entry is ever held."""
+"""Jacobians as linear operators of SciPy: products only, without entries."""
 
 from __future__ import annotations
 

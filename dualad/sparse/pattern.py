@@ -39,13 +39,13 @@ def sparsity(f: Callable[..., Any], *args: Any, argnums: Argnums = 0, order: int
     argnums : position of the argument to differentiate, or a tuple of positions.
     order : 1 for the Jacobian; 2 for the Hessian of a function that returns one number, whose entries are the pairs of inputs that
         interact nonlinearly.
-    local : the pattern at these arguments, for a function that branches on values. It holds along the way taken here.
+    local : the pattern at these arguments, for a function that branches on values. It holds for the path taken here.
 
     Returns
     -------
     ``scipy.sparse.csr_array`` of booleans: a row for each element of the outputs, a column for each element of the differentiated
-    inputs (leaves one after the other, each in C order). No entry that can be different from zero is missing; an entry whose
-    derivative vanishes at some points, or by cancellation, is there.
+    inputs (leaves one after the other, each in C order). No entry that can be nonzero is missing; an entry whose
+    derivative vanishes at some points, or by cancellation, is included.
 
     Raises
     ------
@@ -70,9 +70,9 @@ def sparsity(f: Callable[..., Any], *args: Any, argnums: Argnums = 0, order: int
 
     Notes
     -----
-    The function is traced as `jit` does it, and each operation is read by the row of its function: elementwise functions, movements of
-    elements, reductions, products with constant matrices and masks are exact; sorting and Fourier transforms are dense along their axis;
-    what has no such structure (a call of LAPACK, your own primitive) is dense over what it touches.
+    The function is traced as `jit` does it, and each operation is read by the row of its function. Exact are elementwise functions, moved
+    elements, reductions, products with constant matrices and masks. Sorting and Fourier transforms are dense along their axis;
+    operations without such structure (a call of LAPACK, your own primitive) are dense in all arguments.
     """
     return find_pattern(f, args, kwargs, argnums, order, local)
 

@@ -1,4 +1,4 @@
-"""What is the same of all verbs with sparsity=: the function that returns a matrix, and the one that fills a given matrix in place."""
+"""Shared by all verbs with sparsity=: the function that returns a matrix, and the one that fills a given matrix in place."""
 
 from __future__ import annotations
 

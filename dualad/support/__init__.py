@@ -1,1 +1,1 @@
-"""What knows no derivative: callers, checks, byte sizes, progress, executors."""
+"""Utilities without derivatives: callers, argument checks, byte sizes, progress, executors."""

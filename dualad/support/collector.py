@@ -1,4 +1,4 @@
-"""Python's collector of cycles, which looks at what is made by thousands and stays time and again: a fifth of the time of compiling."""
+"""Pausing Python's cyclic garbage collector, which would take a fifth of the time of compiling."""
 
 import gc
 

@@ -16,7 +16,7 @@ def keep_heap() -> bool:
     the end of its heap back. NumPy code with temporaries of such sizes then spends most of its time on page faults: a JVP of a Rosenbrock
     function of 10^5 variables takes 10.2 ms instead of 0.7 ms, the function itself 2.4 ms instead of 0.25 ms. This sets
     ``M_MMAP_THRESHOLD`` to its largest value (32 MiB; larger arrays are mapped as before) and ``M_TRIM_THRESHOLD`` to 2 GiB, for the whole
-    process, until it ends: what was used at the peak stays with the process.
+    process, until it ends: the process keeps its peak memory.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What a computation takes of memory at most, as tracemalloc sees it."""
+"""Peak memory of a computation, as tracemalloc sees it."""
 
 import tracemalloc
 from threading import get_ident

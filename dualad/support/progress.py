@@ -1,4 +1,4 @@
-"""What a terminal shows: bars of how far a long computation is, and what both command lines print."""
+"""Progress bars, and the output of both command lines."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Whether values are computed that are computed again later, with the same bits: in sweeps, and where steps are checked."""
+"""Whether the current values will be recomputed later and must have the same bits: in sweeps, and where steps are checked."""
 
 from __future__ import annotations
 

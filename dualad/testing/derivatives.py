@@ -32,7 +32,7 @@ def check_derivatives(
     """Compare the derivatives of `f` at `args` with central differences, along random directions.
 
     Each argument (each leaf of it) is varied alone, so that an error names the argument. The two modes share the partials
-    of a rule: comparing them with each other finds no wrong partial, differences do.
+    of a rule: so only differences, not their agreement, find a wrong partial.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def check_derivatives(
     AssertionError
         Where a derivative is wrong; the message names mode, order, argument and output element, with both numbers.
     ValueError, TypeError
-        Where `order` or `modes` is wrong, or reverse mode is asked for without `vjp`.
+        Where `order` or `modes` is wrong, or reverse mode is requested without `vjp`.
 
     Examples
     --------

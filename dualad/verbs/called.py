@@ -1,4 +1,4 @@
-"""Functions of functions in compiled programs: what an integrand, or the function of a search, reads from outside is an argument, too.
+"""Functions of functions in compiled programs: traced values that an integrand, or a function that is searched, closes over are arguments.
 
 A program calls such a function with the values of all that is traced in its arguments, wherever they hold it.
 """

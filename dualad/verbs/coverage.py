@@ -1,4 +1,4 @@
-"""What the table of rules covers: every function that NumPy lets us see, and how it is treated."""
+"""Coverage of the table of rules: every function that NumPy dispatches, and how it is treated."""
 
 from __future__ import annotations
 

@@ -18,9 +18,9 @@ GLOBAL = vars(optree.registry)["__GLOBAL_NAMESPACE"]  # of classes that all func
 
 @trimmed
 def flatten(x: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """Return the numbers of a pytree as one vector, and the function that makes such a pytree of a vector again.
+    """Return the numbers of a pytree as one vector, and the function that turns a vector back into such a pytree.
 
-    What takes vectors only (`scipy.optimize`, a Hessian as one matrix) then works with parameters in tuples, dicts and dataclasses.
+    Code that needs vectors (`scipy.optimize`, a Hessian as one matrix) then works with parameters in tuples, dicts and dataclasses.
 
     Parameters
     ----------

@@ -64,8 +64,8 @@ def hessian(
     argnums : position of the argument to differentiate twice, or a tuple of positions (all blocks are returned).
     chunk, nan_safe : see `jacobian`.
     sparsity : the Hessian is sparse: "auto", a pattern or a colouring, as for `jacobian`; colourings are symmetric ones
-        (``coloring(pattern, "symmetric")``). The gradient is then the program of `f`, as `jit` traces it, transposed; for a function
-        that cannot be traced there is `checkpoint.hessian`.
+        (``coloring(pattern, "symmetric")``). The gradient is then the transposed program of `f`, as `jit` traces it; for a function
+        that cannot be traced use `checkpoint.hessian`.
     verify : see `jacobian`.
     has_aux : `f` returns ``(result, aux)``; the function returns ``(hessian, aux)``.
 

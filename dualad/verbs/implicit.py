@@ -31,8 +31,8 @@ def implicit(residual: Callable[..., Any], solve: Callable[Rest, Result], *, spa
     ----------
     residual : function ``residual(x, *params)``, zero at the solution, of x's shape; in functions that have rules.
     solve : function ``solve(*params) -> x``, a number or array.
-    sparsity : the Jacobian of the residual by x, where x has one axis, is sparse: its pattern or colouring, as in `jacobian`. Then its
-        sparse factors solve.
+    sparsity : the Jacobian of the residual by x, where x has one axis, is sparse: its pattern or colouring, as in `jacobian`. Its
+        sparse factorisation then solves the linear systems.
 
     Returns
     -------

@@ -102,11 +102,11 @@ def jacobian(
     ``scipy.sparse.csr_array``: a row for each element of the outputs, a column for each of the inputs (leaves one after the other, in
     C order); its stored entries are those of the pattern. Over `jit(f)` all entries come from one compiled call.
 
-    The function's ``linear_operator(*args)`` is the Jacobian as a ``scipy.sparse.linalg.LinearOperator``, which holds no entry: products
-    by forward mode, with the transpose by the transposed program of `f`, which must then be one that `jit` takes.
+    The function's ``linear_operator(*args)`` is the Jacobian as a ``scipy.sparse.linalg.LinearOperator``, without entries: products
+    by forward mode, products with the transpose by the transposed program of `f`, which `jit` must be able to trace.
 
-    With `sparsity`, ``fill(matrix, *args)`` writes the entries into a matrix of the same pattern and dtype, in csr or csc form, that is
-    at hand from an earlier call (over `jit(f)` straight into its ``data``, with no new array), and returns it.
+    With `sparsity`, ``fill(matrix, *args)`` writes the entries into a matrix of the same pattern and dtype, in csr or csc form,
+    from an earlier call (over `jit(f)` straight into its ``data``, with no new array), and returns it.
 
     Raises
     ------
@@ -200,9 +200,9 @@ def value_and_jacobian(
     Parameters
     ----------
     f, argnums, chunk, executor, sparsity, verify, holomorphic, nan_safe : see `jacobian`.
-    cache : for solvers that call f and its Jacobian one after the other: what is returned has the two as its functions `value` and
-        `jacobian`, and each point is evaluated once, whichever of them is called first, in whatever thread. A new point takes the place
-        of the last one of its thread. For solvers that ask for the Jacobian at most points; where they seldom do (`solve_ivp`,
+    cache : for solvers that call f and its Jacobian one after the other: the result has the functions `value` and
+        `jacobian`, which share one evaluation for each point, whichever is called first. A new point replaces
+        the last one of its thread. For solvers that need the Jacobian at most points; where they seldom do (`solve_ivp`,
         ``root(method="hybr")``), f and ``jacobian(f)`` are cheaper. f must depend on nothing but its arguments; a call with others than
         numbers, arrays, texts and pytrees of them is evaluated each time.
     has_aux : `f` returns ``(result, aux)``; the function returns ``(result, jacobian, aux)``.

@@ -1,4 +1,4 @@
-"""``scipy.linalg``: what NumPy has not, or under another convention."""
+"""``scipy.linalg``: functions that NumPy lacks, or has with another convention."""
 
 import numpy as np
 from scipy import linalg as sl

@@ -1,4 +1,4 @@
-"""``scipy.ndimage``: filters, as valid correlations of what is lengthened at its ends, and splines through an image.
+"""``scipy.ndimage``: filters, as valid correlations of padded arrays, and splines through an image.
 
 All modes are one mechanism: positions outside of an array stand for positions inside of it, or for a constant.
 """
