@@ -21,7 +21,7 @@ from ..storage import DamagedState, Storage
 from ..storage.codec import check_leaves
 from ..storage.digests import digest, text_or_digest
 from ..support.checks import amount, folder_path, whole_number
-from ..support.costs import COMPARED_SECONDS, DURABLE_SHARE
+from ..support.costs import COMPARED_SECONDS, COMPARED_SHARE
 from ..sweep.player import Pull
 from .fit_folder import FitFolder, changed_parts
 from .identity import dependency_digests, identity
@@ -254,7 +254,7 @@ class DurableFunction:
         evaluation = Evaluation(folder, key, is_comparison=True)
         with folder.evaluating(key):
             try:
-                if said["seconds"] >= COMPARED_SECONDS + DURABLE_SHARE * (started - folder.began) - folder.compared:
+                if said["seconds"] >= COMPARED_SECONDS + COMPARED_SHARE * (started - folder.began) - folder.compared:
                     if not said["step"]:
                         return False
                     evaluation.is_probe = True

@@ -34,7 +34,7 @@ from ..storage.memory import NUMBER, Record
 from ..storage.states import nbytes
 from ..storage.storage import DamagedState
 from ..storage.worker import Job
-from ..support.costs import DISK_RATE, DURABLE_SHARE, WRITE_QUEUE, WRITE_QUEUE_BYTES
+from ..support.costs import DISK_RATE, POINT_SHARE, WRITE_QUEUE, WRITE_QUEUE_BYTES
 from .log import RowLog
 
 MANIFEST, DONE, TEMPORARY = "manifest.json", "finished.json", "manifest.json.tmp"
@@ -45,7 +45,7 @@ OURS = re.compile(rf"{MARK.pattern}(\.tmp)?|{ROWS.pattern}|{MANIFEST}|{DONE}|{LO
 FORMAT = "sweep of checkpoint, 6"
 SIGNATURE = json.dumps({"format": FORMAT})[:-1].encode()  # the beginning of a manifest
 ANEW = "remove the folder to begin anew"
-REST = 1 / DURABLE_SHARE - 1  # a point is made no earlier than after so many times the time that the last one took
+REST = 1 / POINT_SHARE - 1  # a point is made no earlier than after so many times the time that the last one took
 WHAT = {"point": "a durable point", "final": "the end of the first sweep", "batch": "a batch of small states"}
 
 

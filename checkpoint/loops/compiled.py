@@ -16,11 +16,12 @@ import optree
 
 from dualad.graph.handled import own
 from dualad.support.byte_sizes import format_bytes
+from dualad.support.equality import same_bits
 from dualad.support.progress import Bar
 
 from ..storage.states import nbytes
 from ..support.checks import too_many
-from ..support.costs import CALL_SECONDS, SMALL_STATE_BYTES
+from ..support.costs import CALL_SECONDS, REUSED_BYTES
 from ..sweep.stats import fill
 from .other_leaves import NotCompiled, join_tangents
 from .spec import Loop, StepSpec, like_leaves
@@ -34,7 +35,7 @@ class BufferPool:
     What was freed last is taken first: it is still in the cache."""
 
     def __init__(self, like: State, nbytes: int) -> None:
-        self.like, self.small = like, nbytes < SMALL_STATE_BYTES
+        self.like, self.small = like, nbytes < REUSED_BYTES
         self.leases: dict[int, tuple[ref, memoryview, list[memoryview]]] = {}
         #: ended leases, put there by the list's own append: in a callback written in Python an interrupt would be lost
         self.ended: list[ref] = []
@@ -329,12 +330,11 @@ def advanced_twice(segments: Segments, first: int, stop: int, x: State) -> tuple
     on_steps, segments.on_steps = segments.on_steps, None
     again, _ = segments.advance(first, reached, x)
     segments.on_steps = on_steps
-    for a, b in zip(final, again, strict=True):
-        if a.tobytes() != b.tobytes():
-            raise RuntimeError(
-                f"chain: the compiled steps {first} to {reached - 1}, made twice from the same state, gave two results, so the gradient "
-                f"would be wrong. Without jit, check=True names the first step that differs"
-            )
+    if not all(map(same_bits, final, again)):
+        raise RuntimeError(
+            f"chain: the compiled steps {first} to {reached - 1}, made twice from the same state, gave two results, so the gradient would "
+            f"be wrong. Without jit, check=True names the first step that differs"
+        )
     return final, reached
 
 

@@ -20,7 +20,7 @@ from ..reverse.tape import Tape, make_var
 from ..schedules import Schedule
 from ..storage.memory import PACKED_ROW_BYTES, slot_bytes
 from ..storage.states import nbytes
-from ..support.costs import SMALL_STATE_BYTES
+from ..support.costs import OVERHEAD_BYTES
 from ..sweep.plan import plan
 from ..sweep.player import SWEEP_BYTES, SWEEP_STATES, RowRestorers
 from .eager import lifted
@@ -78,7 +78,7 @@ def planned(lowered: Lowered, steps: int | None, memory: float | str, taken: int
     That is `overhead_bytes`, a few states, and what a trial of step 0 and of its pull has `taken` at most."""
     budget = parse_bytes(memory, "chain", "memory")
     size = nbytes(lowered.state)
-    if size <= SMALL_STATE_BYTES:  # otherwise what is around the data does not count
+    if size <= OVERHEAD_BYTES:  # otherwise what is around the data does not count
         size = max(slot_bytes(lowered.spec.tree(lowered.state)) - PACKED_ROW_BYTES, 1)
     held = overhead_bytes(lowered, outs, steps) + size + taken  # x_N is no state of the sweep
     try:

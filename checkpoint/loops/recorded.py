@@ -24,7 +24,7 @@ from ..reverse.tape import Tape, Var, owner_of
 from ..schedules import Schedule
 from ..storage import Storage
 from ..storage.states import copy_state, has_arrays, nbytes
-from ..support.costs import SMALL_STATE_BYTES
+from ..support.costs import OVERHEAD_BYTES
 from ..sweep.player import Player
 from ..sweep.stats import Stats
 from .eager import on_primals
@@ -207,7 +207,7 @@ class EagerEntry(ChainEntry):
             return sum(map(nbytes, outs)), estimate
 
         try:
-            if not repeatable and (nbytes(lowered.state) <= SMALL_STATE_BYTES or isinstance(self.spec.source, Jit)):
+            if not repeatable and (nbytes(lowered.state) <= OVERHEAD_BYTES or isinstance(self.spec.source, Jit)):
                 trial()  # what is made once for all calls, such as the code of a rule, or of the step, would count
             (outs, estimate), taken = (trial(), 0) if repeatable else measure_peak(trial)
         except Exception as error:

@@ -25,7 +25,7 @@ from ..storage import Memory, Storage
 from ..storage.codec import NAMESPACE
 from ..storage.states import copy_state
 from ..support.checks import call_refusal
-from ..support.costs import KNOWN_PATTERNS
+from ..support.costs import KEPT_OF_STEP
 from ..sweep.stats import Stats
 
 #: ``(k, leaves, row, params) -> (leaves, out)``: a step of the leaves of its state, one row of inputs and all of its parameters; what
@@ -56,7 +56,7 @@ def kept(owner: Any, key: Hashable, make: Callable[[], Any]) -> Any:
     """Return what was made of a compiled step or program before, or is now; what was not used for longest is forgotten."""
     known = vars(owner).setdefault("of_chains", OrderedDict())
     known[key] = made = known.pop(key, None) or make()
-    while len(known) > KNOWN_PATTERNS:
+    while len(known) > KEPT_OF_STEP:
         known.popitem(last=False)
     return made
 

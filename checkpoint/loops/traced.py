@@ -30,7 +30,7 @@ from dualad.support.byte_sizes import parse_bytes
 from dualad.support.costs import KEPT_VARIANTS
 
 from ..support.checks import too_many, truth
-from ..support.costs import HELD_BYTES, SMALL_STATE_BYTES
+from ..support.costs import KEPT_VARIANT_BYTES, LOOP_BYTES
 from ..sweep.stats import fill
 from .spec import FlatStep, Loop, StepSpec, as_kind, is_number, kept
 
@@ -63,7 +63,7 @@ def traced_loop(spec: StepSpec, loop: Loop) -> Any:
     flags = [np.False_] * (len(body.inputs) - 1 - count - rows - len(moving))
     args = [*spec.state, *flags, *spec.inputs, *(spec.params[i] for i in moving)]
     nbytes = sum(np.asarray(example_of(leaf)).nbytes for leaf in spec.state)
-    room = HELD_BYTES if loop.memory is None else parse_bytes(loop.memory, "chain", "memory")
+    room = LOOP_BYTES if loop.memory is None else parse_bytes(loop.memory, "chain", "memory")
     with Trace() as trace:
         given, carried = [trace.input(example_of(arg)) for arg in args], count + len(flags)
         program = trace.finish(list(repeated(optimised(rolled(body)), turns, carried, rows, given, turns * nbytes <= room)))
@@ -179,7 +179,7 @@ def program_of(paths: list[Path]) -> tuple[Program, int]:
 
 def note(met: list[list[Any]], arguments: list[Any]) -> None:
     """Keep the arguments of a turn, if they are small and not too many."""
-    if sum(np.asarray(leaf).nbytes for leaf in arguments) <= SMALL_STATE_BYTES and len(met) < KEPT_VARIANTS:
+    if sum(np.asarray(leaf).nbytes for leaf in arguments) <= KEPT_VARIANT_BYTES and len(met) < KEPT_VARIANTS:
         met.append(arguments)
 
 

@@ -15,7 +15,7 @@ from dualad.verbs.implicit import implicit
 
 from ..loops.chain import chain
 from ..schedules import StoreAll
-from ..support.costs import LEAST_ROWS, SOLUTION_BYTES
+from ..support.costs import LEAST_ROWS, SOLUTION_BYTES, SPARE_ROW_BYTES
 from .methods import Method, RungeKutta
 from .steps import Accepted, as_step, compile_for, ranges_of_steps, vector_valued
 
@@ -118,7 +118,7 @@ class Solution:
         asked: Any = () if self.places is None else self.places[: len(self.places) - self.ends]
         alone = {int(k) for steps in self.hits for k in steps}
         counts = np.bincount(asked, minlength=count).tolist()
-        spare = LEAST_ROWS if self.source is None else max(LEAST_ROWS, SOLUTION_BYTES // max(self.y0.nbytes, 1))
+        spare = LEAST_ROWS if self.source is None else max(LEAST_ROWS, SPARE_ROW_BYTES // max(self.y0.nbytes, 1))
         ranges = ranges_of_steps(counts, alone, spare)
         longest = max(ranges, key=lambda pair: pair[1] - pair[0], default=None)
         state = self.state

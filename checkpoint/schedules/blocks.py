@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dualad.support.byte_sizes import format_bytes
 
-from ..support.costs import ACTION_SECONDS, BLOCK_BYTES, BLOCK_LENGTHS, COUNTED_BLOCKS, TABLE_STEPS
+from ..support.costs import ACTION_SECONDS, BLOCK_BYTES, BLOCK_LENGTHS, COUNTED_BLOCKS, COUNTED_CHOSEN_BLOCKS
 from . import CTZ, Mixed, Online, Periodic, Revolve, Schedule, StoreAll, Tiered, advances, ctz
 from .actions import Advance, Record, Reverse
 from .machine import Cursor, executed
@@ -69,7 +69,7 @@ def blocks_of(
             best = seconds, length, chosen, saved, evaluated
     assert best is not None  # one step in a block always fits
     _, length, chosen, saved, evaluated = best
-    counted = evaluations(chosen, steps, length, resident) if -(-steps // length) <= TABLE_STEPS else None
+    counted = evaluations(chosen, steps, length, resident) if -(-steps // length) <= COUNTED_CHOSEN_BLOCKS else None
     about = "" if counted or type(schedule) in (CTZ, Revolve, StoreAll, NoneType) else "about "
     times = f"{about}{(counted or evaluated) / steps:.2f} evaluations of every step"
     return Blocks(length, chosen, f"{reason(budget, room, size, steps, length, saved)}, {times}")

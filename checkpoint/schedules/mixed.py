@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..support.costs import HELD_BYTES, TABLE_STEPS
+from ..support.costs import TABLE_BYTES, TABLE_STEPS
 from ..support.kept import kept_within
 from .actions import Action, Advance, Drop, Load, Record, Reverse, Save
 from .schedule import Schedule
@@ -71,7 +71,7 @@ class Mixed(Schedule):
         return choices_of(steps, min(self.slots, max(steps - 1, 1)))
 
 
-@kept_within(HELD_BYTES)
+@kept_within(TABLE_BYTES)
 def choices_of(steps: int, slots: int) -> np.ndarray:
     """What to do first with n steps left and s slots: `RECORD`, or save and advance so many steps."""
     totals = np.zeros(steps + 1, np.int64)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..support.costs import HELD_BYTES, TABLE_STEPS
+from ..support.costs import TABLE_BYTES, TABLE_STEPS
 from ..support.kept import kept_within
 from . import binomial
 from .schedule import Slotted, Split
@@ -110,7 +110,7 @@ def cheapest_split(costs: tuple[float, ...], slots: int) -> Split:
     return split
 
 
-@kept_within(HELD_BYTES)
+@kept_within(TABLE_BYTES)
 def table_of_costs(costs: tuple[float, ...], slots: int) -> Table:
     """Each array below belongs to one length n; its entry i is about steps i ... i+n-1."""
     steps = len(costs)

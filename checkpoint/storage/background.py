@@ -19,7 +19,7 @@ import optree
 
 from dualad.support.byte_sizes import format_bytes
 
-from ..support.costs import GATHERED_BYTES, HELD_BYTES, WAIT_WARNING_SECONDS
+from ..support.costs import GATHERED_BYTES, UNWRITTEN_BYTES, WAIT_WARNING_SECONDS
 from .codec import NAMESPACE, check_leaves, encode_records, read_records
 from .files import Lock, make_folder, write_file
 from .memory import MemorySession, Pattern, Record
@@ -28,7 +28,7 @@ from .storage import DamagedState
 from .worker import Job, Worker
 
 LOCK, MADE_HERE = "lock", re.compile("checkpoint-[0-9a-f]{16}")  # of a folder: the name of its lock, and its own
-PARTS = HELD_BYTES // GATHERED_BYTES  # of the small states in main memory, one of which is written at once
+PARTS = UNWRITTEN_BYTES // GATHERED_BYTES  # of the small states in main memory, one of which is written at once
 SURVEYED: set[Path] = set()  # where this process has looked for abandoned folders
 
 
@@ -171,7 +171,7 @@ class DiskSession(MemorySession):
 
     def _evict(self) -> None:
         """If small states take too much memory, write the oldest of them into one file and free their memory."""
-        if self._pool.nbytes <= HELD_BYTES - HELD_BYTES // PARTS:
+        if self._pool.nbytes <= UNWRITTEN_BYTES - UNWRITTEN_BYTES // PARTS:
             return
         while self._writing:  # what is written is a copy
             file = self._writing.popleft()

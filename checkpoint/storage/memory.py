@@ -18,7 +18,7 @@ import numpy as np
 import optree
 
 from ..support.checks import whole_number
-from ..support.costs import KNOWN_PATTERNS, PACKED_BYTES, SMALL_STATE_BYTES
+from ..support.costs import KNOWN_PATTERNS, OVERHEAD_BYTES, PACKED_BYTES
 from .states import PACKERS, copy_state, nbytes, raw_bytes
 from .storage import Session, Storage
 
@@ -444,4 +444,4 @@ def slot_bytes(state: Any) -> int:
 
 def overhead_of(size: int) -> int:
     """Return the bytes around those of a saved state of one leaf, where they count."""
-    return PACKED_ROW_BYTES if size <= PACKED_BYTES else 3 * LEAF_BYTES if size <= SMALL_STATE_BYTES else 0
+    return PACKED_ROW_BYTES if size <= PACKED_BYTES else 3 * LEAF_BYTES if size <= OVERHEAD_BYTES else 0

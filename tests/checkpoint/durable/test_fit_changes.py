@@ -393,10 +393,10 @@ def test_long_ones_are_not_made_again(fit, unseen, monkeypatch):
     """Where they have no chain, unless they fit into the share of the time."""
     fit(hidden)(3.0)
     monkeypatch.setattr(module, "COMPARED_SECONDS", 0.0)
-    monkeypatch.setattr(module, "DURABLE_SHARE", 0.0)
+    monkeypatch.setattr(module, "COMPARED_SHARE", 0.0)
     again = anew(fit)
     assert again(hidden)(3.0) == {"value": 6.0} and unseen.calls == 1
-    monkeypatch.setattr(module, "DURABLE_SHARE", 1e9)
+    monkeypatch.setattr(module, "COMPARED_SHARE", 1e9)
     assert again(hidden)(3.0) == {"value": 6.0} and unseen.calls == 2
 
 
@@ -412,7 +412,7 @@ def test_of_long_ones_the_first_step_of_the_chain_is(fit, unseen, monkeypatch, v
     x = np.linspace(0.1, 0.9, 3)
     found = fit(energy(fit), name="energy")(x)
     monkeypatch.setattr(module, "COMPARED_SECONDS", 0.0)
-    monkeypatch.setattr(module, "DURABLE_SHARE", 0.0)
+    monkeypatch.setattr(module, "COMPARED_SHARE", 0.0)
     has_chain = verb is value_and_grad  # of plain values it is a loop, which keeps nothing
     again, unseen.steps = anew(fit), []
     assert str(again(energy(again), name="energy")(x)) == str(found) and set(unseen.steps) == ({0} if has_chain else set())

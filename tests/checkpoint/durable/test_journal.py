@@ -426,7 +426,7 @@ def test_large_states_stay_in_main_memory_as_long_as_there_is_room(folder, monke
 @pytest.mark.parametrize("schedule", [CTZ(), StoreAll(), Revolve(3)], ids=repr)
 def test_evicted_states_are_read_back(folder, schedule, monkeypatch):
     """Small states that are more than fit into main memory, interrupted and not."""
-    monkeypatch.setattr(background, "HELD_BYTES", 3 * GRID.nbytes)
+    monkeypatch.setattr(background, "UNWRITTEN_BYTES", 3 * GRID.nbytes)
     for storage in (Disk(folder), Disk(folder, resume=True, every=0)):
         assert bits_of(Calls().run(schedule=schedule, storage=storage)) == EXPECTED
     for end in (20, 30, 45):

@@ -247,7 +247,7 @@ def test_a_large_state_is_handed_on_without_copies():
 
 
 def test_predicates_and_their_loops_are_not_kept_for_ever(monkeypatch):
-    monkeypatch.setattr("checkpoint.loops.spec.KNOWN_PATTERNS", 3)
+    monkeypatch.setattr("checkpoint.loops.spec.KEPT_OF_STEP", 3)
     plain, set_up = dualad.jit(lambda k, x: 0.5 * x), dualad.jit(lambda k, x, mode: 0.5 * x if mode == "half" else x)
     stops = [lambda k, x, n=n: k == n for n in range(1, 5)]
     for run in (lambda until: chain(set_up, 8.0, "half", until=until), lambda until: chain(plain, 8.0, until=until)):

@@ -40,7 +40,7 @@ def turns_of(jitted):
 @pytest.mark.parametrize("room, turns, twice", [(1 << 26, [101], [101, 101]), (100, [10, 1], [10, 1, 1, 10])])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_chain_is_one_operation(backend, room, turns, twice, monkeypatch):
-    monkeypatch.setattr(within, "HELD_BYTES", room)
+    monkeypatch.setattr(within, "LOOP_BYTES", room)
     every, tangents = tuple(range(5)), tuple(np.cos(arg) for arg in ARGS)
     fast = jit(loss, backend=backend)
     close([fast(*ARGS)], [loss(*ARGS)], atol=1e-13)

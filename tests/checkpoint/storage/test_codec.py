@@ -149,12 +149,12 @@ PLANTED = {
 
 
 SAID = {
-    "another shape": "its data are not those of its header",
+    "another shape": "its data do not match its header",
     "a negative shape": "a leaf of kind .* is unknown",
     "an expression in the shape": "a leaf of kind .* is unknown",
     "an object array": "a leaf of kind .* is unknown",
-    "rows in words": "its header is not the one of a state",
-    "more in the header": "its header is not the one of a state",
+    "rows in words": "its header is not that of a state",
+    "more in the header": "its header is not that of a state",
 }
 
 

@@ -199,7 +199,7 @@ def test_hundreds_of_sessions_leave_no_thread_and_no_open_file(tmp_path):
 @pytest.fixture
 def small(monkeypatch, tmp_path):
     monkeypatch.setattr(module, "GATHERED_BYTES", 1000)
-    monkeypatch.setattr(module, "HELD_BYTES", 100)
+    monkeypatch.setattr(module, "UNWRITTEN_BYTES", 100)
     session = Disk(tmp_path).open()
     yield session
     session.clear()
@@ -208,7 +208,7 @@ def small(monkeypatch, tmp_path):
 
 def test_small_states_and_those_that_are_being_written_fit_into_the_pool(tmp_path, monkeypatch):
     """The older half of the pool was copied while it was written: 1.5 of it."""
-    monkeypatch.setattr(module, "HELD_BYTES", 1 << 20)
+    monkeypatch.setattr(module, "UNWRITTEN_BYTES", 1 << 20)
     session, state, peaks = Disk(tmp_path).open(), np.ones(4000), []
     for _ in range(3):  # threads that other tests have left may allocate meanwhile
         tracemalloc.start()

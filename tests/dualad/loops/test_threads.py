@@ -178,7 +178,7 @@ def test_threads_share_the_steps_of_compiled_chains(name):
 @pytest.mark.parametrize("room_of_states", [1 << 26, 5 * U.nbytes])
 def test_threads_share_the_turns_of_loops_in_programs(room_of_states, monkeypatch):
     monkeypatch.setitem(BACKENDS, "llvm", Native)
-    monkeypatch.setattr(within, "HELD_BYTES", room_of_states)  # with little, a loop is one of loops
+    monkeypatch.setattr(within, "LOOP_BYTES", room_of_states)  # with little, a loop is one of loops
     loss = lambda x, c: total(chain(free, (x, 0.5), c, steps=16))
     found, counts = [], []
     for threads in (1, 2, 3):
