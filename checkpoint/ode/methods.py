@@ -182,7 +182,7 @@ def newton(residual: Callable, params: tuple, size: int, colors: Any) -> np.ndar
 
 
 def solver(matrix: Any, size: int) -> Callable:
-    """Return what solves a linear system, dense or sparse."""
+    """Return the function that solves a linear system, dense or sparse."""
     if issubclass(type(matrix), np.ndarray):
         return np.linalg.inv(np.reshape(matrix, (size, size))).__matmul__
     from scipy.sparse.linalg import splu

@@ -36,7 +36,7 @@ class Interpolant:
 
 
 class Solution:
-    """What `solve_ivp` returns for traced arguments, and the states between steps for plain ones."""
+    """The result of `solve_ivp` for traced arguments, and the states between steps for plain ones."""
 
     found: Accepted
 

@@ -27,7 +27,7 @@ from .methods import Method, RungeKutta, by_term, explicit_method
 
 @dataclass(frozen=True)
 class Accepted:
-    """What SciPy found."""
+    """The steps that SciPy accepted, and its result."""
 
     result: Any
     times: np.ndarray  # between its steps, t_0 < ... < t_N or falling
@@ -43,7 +43,7 @@ class Accepted:
 def accepted_steps(
     solver: Any, method: Method, source: Callable, fun: Any, span: tuple, y0: np.ndarray, options: dict[str, Any], keep: bool
 ) -> Accepted:
-    """Return what SciPy's `solve_ivp` finds by a solver, and the steps that this took; of a compiled `source` its stages are one call.
+    """Return the result of SciPy's `solve_ivp` with a solver, and its steps; with a compiled `source` the stages of a step are one call.
     `keep` asks for the states after its steps: where they are not small, or the steps made again are others, none are there."""
     from scipy import integrate
 
@@ -131,7 +131,7 @@ def as_stages(fun: Callable, method: Method) -> Callable:
 
 
 def compile_for(source: Jit, method: Any, shape: tuple, vectorized: bool, make: Callable, *options: Hashable) -> Callable:
-    """Return what ``make(fun, method, *options)`` makes of a compiled right-hand side, compiled, the same one for the same arguments."""
+    """Return ``make(fun, method, *options)`` of a compiled right-hand side, compiled; the same object for the same arguments."""
     method = explicit_method(method.solver, by_term)
     made = lambda: jit(make(vector_valued(weakref.proxy(source), shape, vectorized), method, *options))
     return kept(source, (make, method, shape, vectorized, options), made)
@@ -174,7 +174,7 @@ def accepted_in_compiled_code(
     between: Callable[[np.ndarray, np.ndarray], np.ndarray],
     whole: bool,
 ) -> Accepted | None:
-    """Return what SciPy's `solve_ivp` finds by a solver that makes all steps as one; None where they have no compiled loops.
+    """Return the result of SciPy's `solve_ivp` with a solver that makes all steps as one; None where they have no compiled loops.
     ``between(times, asked)`` gives the states at some times, of steps between `times`; `whole`: those after all steps are wanted."""
     from scipy import integrate
 
@@ -246,7 +246,7 @@ def solver_of_all_steps(solver: Any) -> Any:
 
 
 class Trials(NamedTuple):
-    """What the trials of steps came to."""
+    """The results of trial steps."""
 
     times: np.ndarray  # between the accepted ones
     states: np.ndarray | None  # after them, where they are wanted

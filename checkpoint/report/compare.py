@@ -22,7 +22,7 @@ COMPARED_STEPS = 10**7  # every action is counted: some seconds for a million st
 
 @dataclass(frozen=True)
 class Measured:
-    """What one schedule took in a real run, from `profile`.
+    """Measured costs of one schedule, from `profile`.
 
     Attributes
     ----------
@@ -272,7 +272,7 @@ def compare(
 def compare_schedules(
     steps: int, state_bytes: Any, schedules: Iterable[Schedule] | None, memory: float | str | None, where: str
 ) -> Tradeoff:
-    """What `compare` returns; errors name the function `where`."""
+    """Return the table of `compare`; errors name the function `where`."""
     steps = whole_number(steps, where=where, argument="steps", least=1, hint="give the length of the chain")
     if steps > COMPARED_STEPS:
         raise ValueError(

@@ -184,7 +184,7 @@ def separate_outcomes(f: Callable[..., Any], members: list[Any], args: tuple[Any
 
 
 def outcome_of(compute: Callable[..., Any], *given: Any) -> Any:
-    """Return what a function returns, or why it failed."""
+    """Return the result of a function, or its error."""
     try:
         return compute(*given)
     except Unpicklable:

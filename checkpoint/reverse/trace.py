@@ -111,7 +111,7 @@ class Explanation:
         return [(f"v{line.number}", said, *row) for line, said, row in zip(self.lines, operations, numbers, strict=True)]
 
     def note(self) -> str:
-        """Return what the columns are with respect to."""
+        """Return the input and the result that the columns refer to."""
         adjoints = f"adjoints of v{self.output}" if self.output is not None else "the result does not depend on the inputs"
         return f"tangents by input {self.seed + 1}; {adjoints}"
 

@@ -126,7 +126,7 @@ class Cursor:
 
 
 class Remaining(NamedTuple):
-    """What is left to do of a sweep."""
+    """The remaining part of a sweep."""
 
     actions: Iterator[Action]
     saved: list[int]  # indices of the saved states
@@ -135,7 +135,7 @@ class Remaining(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """What a schedule needs for one chain."""
+    """Costs of a schedule for one chain."""
 
     saves: int
     loads: int

@@ -364,7 +364,7 @@ class MemorySession(Session):
         return index in self._pool or index in self._large
 
     def _get(self, index: int, verb: str) -> Any:
-        """Return what keeps a state that is not packed; KeyError if there is none."""
+        """Return the entry of a state that is not packed; KeyError if there is none."""
         try:
             return self._large[index]
         except KeyError:

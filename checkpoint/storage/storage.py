@@ -9,7 +9,7 @@ from .states import copy_state
 
 
 class DamagedState(OSError):
-    """A saved state cannot be read back: its file is gone, cut off, or altered.
+    """A saved state cannot be read back: its file is missing, truncated, or altered.
 
     Attributes
     ----------
@@ -26,14 +26,14 @@ class Session(ABC):
     Attributes
     ----------
     saves, loads : int
-        Calls of `save` and `load` so far.
+        Calls of `save` and `load` so far. Subclasses count them, and the next two, for `Stats`.
     peak_states, peak_bytes : int
         The most that was saved at one moment.
     due : float
-        When the next durable point is to be made, on the clock of `time.monotonic`; never, of what does not outlive the process.
+        When the next durable point is due, on the clock of `time.monotonic`; never, if states do not outlive the process.
     journal : callable or None
-        Of states that outlive the process: what makes the journal by which a sweep goes on, of the session, x_0, the step, the token, the
-        schedule, the predicate and the restorers of `Sweep`; see `checkpoint.durable.journal.DurableJournal`.
+        If states outlive the process: the function that makes the journal by which a sweep resumes, given the session, x_0, the step, the
+        token, the schedule, the predicate and the restorers of `Sweep`; see `checkpoint.durable.journal.DurableJournal`.
     """
 
     saves: int = 0

@@ -53,7 +53,7 @@ def check_call(function: object, call: str, where: str) -> None:
 
 
 def call_refusal(function: Callable[..., object], *given: object) -> str | None:
-    """Return what a function says that does not take these arguments, None where it does, or has no signature."""
+    """Return why a function does not accept these arguments, None where it does, or has no signature."""
     if isinstance(function, np.ufunc) and len(given) > function.nin:
         return f"numpy.{function.__name__} would write its result into the last of these: give a function that calls it"
     try:

@@ -108,7 +108,7 @@ class Adapted:
 
 
 def outside(result: Any) -> Any:
-    """Return what an adapted function returned, as other code takes it."""
+    """Return the result of an adapted function, converted for other code."""
     if type(result) is tuple:
         return tuple(map(outside, result))
     return contents(result) if type(result) is Buffer else result
@@ -245,7 +245,7 @@ class Active:
 
 
 def importing(own: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what stands for ``__import__``: functions of adapted modules that import NumPy, SciPy or `math` get stand-ins."""
+    """Return the stand-in for ``__import__``: functions of adapted modules that import NumPy, SciPy or `math` get stand-ins."""
 
     def imported(name: str, globals: Any = None, *args: Any, **kwargs: Any) -> Any:
         module = own(name, globals, *args, **kwargs)

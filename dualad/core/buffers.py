@@ -242,7 +242,7 @@ def promoted(x: Buffer, given: Any) -> Any:
 
 
 def write_into_buffer(write: Callable, x: Any, given: Any) -> None:
-    """Let a function write into a buffer."""
+    """Call a function that writes into a buffer."""
     target = promoted(x, given) if type(x) is Buffer else x
     write(target)
     copy_to_buffer(x, target)
@@ -299,7 +299,7 @@ def plain(x: Any) -> Any:
 
 
 def contents(x: Any) -> Any:
-    """Return what a buffer holds, as code outside sees it: an array of NumPy, or a traced one."""
+    """Return the content of a buffer for code outside: an array of NumPy, or a traced one."""
     return value_of(x) if became_traced(x) else as_array(x)
 
 
@@ -318,7 +318,7 @@ def as_buffer(made: Any, *sources: Any) -> Any:
 
 
 def ufunc_result(result: Any, out: Any) -> Any:
-    """Return what a ufunc with ``out=`` returns: the arrays that it wrote into, or made where there was none."""
+    """Return the result of a ufunc with ``out=``: the arrays that it wrote into, or new ones where there was none."""
     if len(out) == 1:
         return out[0]
     return tuple(as_buffer(made) if given is None else given for made, given in zip(result, out, strict=True))

@@ -59,7 +59,7 @@ def conversion_error(x, what, advice):
 
 
 class Text(str):
-    """What a traced number is formatted as: as good as any to be shown, but a number that is read from it would have no derivative."""
+    """The text of a traced number: it can be shown, but parsing a number from it would lose the derivative."""
 
     __slots__ = ()
 
@@ -71,7 +71,7 @@ class Text(str):
 
 
 class Description(Text):
-    """What stands for the text of a traced value where its number is not shown."""
+    """The text of a traced value without its number."""
 
     __slots__ = ()
     __hash__ = Text.__hash__
@@ -245,12 +245,12 @@ STANDING: dict = {}
 
 @cache
 def lifter_of(kind):
-    """Return what lifts arrays of a class, None for those that are not lifted."""
+    """Return the function that lifts arrays of a class, None for those that are not lifted."""
     return LIFTS.get(f"{kind.__module__}.{kind.__qualname__}")
 
 
 def map_nested(make, x):
-    """Return what is made of `x`, or of what is in it where it is a tuple, list or dict."""
+    """Apply a function to `x`, or to the elements of a tuple, list or dict, also nested."""
     kind = type(x)
     if kind in (tuple, list):
         return kind([map_nested(make, part) for part in x])

@@ -22,7 +22,7 @@ from .levels import FILLED, LIVE, Handle
 
 
 def as_traced_array(x: Any, dtype: Any = None) -> Any:
-    """Return what is, or holds, traced values as one traced array of a dtype, by default its own; a number has no axes."""
+    """Return a traced value, or a container of such, as one traced array of a dtype, by default its own; a number has no axes."""
     x = dispatch.array(lift(x))
     x = x if x.ndim or x._holds_array() else np.reshape(np.reshape(x, 1), ())
     return x if dtype is None or np.dtype(dtype) == x.dtype else x.astype(dtype)
@@ -55,7 +55,7 @@ def own_conversion(x: Any, method: str) -> Any:
 
 
 def door(numpys: Callable[..., Any], made: Callable[[Any], Any] = lambda x: x) -> Callable[..., Any]:
-    """Return what stands for a function that makes an array of its first argument: of a traced one, what is `made` of it."""
+    """Return the stand-in for a function that makes an array of its first argument; for a traced one it returns `made(x)`."""
 
     @wraps(numpys)
     def opened(a: Any, dtype: Any = None, *args: Any, copy: Any = None, **kwargs: Any) -> Any:
@@ -81,13 +81,13 @@ def as_arrays(args: Any) -> list[Any]:
 
 
 def taking_lists(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what stands for a function that refuses lists, and arrays of objects, that hold traced numbers: it is given arrays."""
+    """Return the stand-in for a function that refuses lists and object arrays of traced numbers: it receives traced arrays."""
     return wraps(fn)(lambda *args, **kwargs: fn(*as_arrays(args), **kwargs))
 
 
 @cache
 def ufunc_of_lists(ufunc: np.ufunc) -> Callable[..., Any]:
-    """Return what stands for a ufunc of SciPy, which knows no objects: it is asked again where it was given lists of traced numbers."""
+    """Return the stand-in for a ufunc of SciPy, which takes no objects: lists of traced numbers become traced arrays."""
 
     @wraps(ufunc)
     def given(*args: Any, **kwargs: Any) -> Any:
@@ -104,7 +104,7 @@ def ufunc_of_lists(ufunc: np.ufunc) -> Callable[..., Any]:
 
 
 def array_maker(numpys: Callable[..., Any], shown: bool = False, blank: bool = False) -> Callable[..., Any]:
-    """Return what stands for a function that makes a new array: one that takes traced values, while there may be some.
+    """Return the stand-in for a function that makes a new array: one that takes traced values, while there may be some.
 
     Of one that is `shown`, NumPy returns a view; what a `blank` one holds, which was in memory before, is no constant.
     """
@@ -154,7 +154,7 @@ plain_arange = array_maker(np.arange)
 
 
 class Joined:
-    """What stands for ``np.r_`` and ``np.c_``: traced parts are joined to a traced array, not to one of objects."""
+    """The stand-in for ``np.r_`` and ``np.c_``: traced parts are joined to a traced array, not to an object array."""
 
     def __init__(self, numpys: Any) -> None:
         self.numpys = numpys
@@ -249,7 +249,7 @@ class NumberType(type):
 
 
 def number_type(kind: type, metaclass: type[NumberType] = NumberType) -> NumberType:
-    """Return what stands for a type of numbers, or for `type`."""
+    """Return the stand-in for a type of numbers, or for `type`."""
     made = metaclass(kind.__name__, (kind,), {"__module__": kind.__module__, "__doc__": kind.__doc__})
     made.of = kind
     if not issubclass(kind, np.generic | type):

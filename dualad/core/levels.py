@@ -82,7 +82,7 @@ class Level:
 
 
 def replacement_of(f, leaves):
-    """Return what a verb differentiates at these leaves instead of a function: mostly that."""
+    """Return the function that a verb differentiates at these leaves: f itself, unless it has a replacement."""
     for instead in tuple(INSTEAD):
         f = instead(f, leaves)
     return f

@@ -86,7 +86,7 @@ def stand_in_of(module: ModuleType) -> StandIn:
 
 
 def stand_ins_of(package: str) -> dict[str, Any]:
-    """Return what stands for functions and types of a module, by their names."""
+    """Return the stand-ins for functions and types of a module, by their names."""
     if package in ("math", "cmath"):
         return python_math.FUNCTIONS if package == "math" else python_math.COMPLEX_FUNCTIONS
     if package == "numpy":
@@ -152,7 +152,7 @@ def vectorized(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def stand_in(value: Any) -> Any:
-    """Return what stands for a value in adapted code: the value itself unless it belongs to NumPy, SciPy or `math`."""
+    """Return the stand-in for a value in adapted code: the value itself unless it belongs to NumPy, SciPy or `math`."""
     if (found := INSTEAD.get(id(value))) is not None:
         return found[1]
     kind = type(value)  # some packages put objects into their modules that raise at every question

@@ -200,7 +200,7 @@ class Traced(Shaped, Handle):
         return self + stopped(rounded - plain) if ndigits is not None and ndigits >= 8 and self.dtype.kind == "f" else rounded
 
     def _rounded(self, ndigits):
-        """Return what `round` makes of the value, and the value."""
+        """Return the rounded value, and the value."""
         value = self._peek()
         return round(value) if ndigits is None else round(value, ndigits), value
 

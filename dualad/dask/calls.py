@@ -45,7 +45,7 @@ def dasks_own(row):
 
 
 def call_lazily(fn, args, kwargs):
-    """Return what a function of dask and other arrays gives, lazily."""
+    """Call a function of dask and other arrays lazily."""
     row = ROWS.get(fn)
     if row.elementwise if row else isinstance(fn, np.ufunc):
         dtype = kwargs.pop("dtype", None) if isinstance(fn, np.ufunc) else None
@@ -69,7 +69,7 @@ def call_lazily(fn, args, kwargs):
 
 
 def as_dask_does(same, x, options):
-    """Return what dask's own function gives, which may have fewer options than NumPy's."""
+    """Call dask's own function, which may have fewer options than NumPy's."""
     try:
         signature(same).bind(x, **options)
     except TypeError as error:

@@ -57,7 +57,7 @@ def push(f, structure, leaves, seeds, level, where, has_aux=False):
 
 
 def push_along(f, primals, tangents, nan_safe, has_aux, where, names):
-    """Return what `jvp` does, in which errors name the verb `where`, and the two arguments of a verb that has them by `names`."""
+    """Return the result of `jvp`; errors name the verb `where`, and its two arguments by `names`."""
     leaves, directions, structure, python_scalars, weak = seed_leaves(primals, tangents, where, names)
     values, pushed, out_structure, aux = push(f, structure, leaves, directions, Level(None, nan_safe, weak), where, has_aux)
     number = float if python_scalars else np.float64

@@ -289,7 +289,7 @@ def check_function(f, where, argument="the first argument"):
 
 
 def note_lists(error, structure):
-    """Have an error of a function say so where it was given a list, with which it calculates as with an array."""
+    """Add a note to an error of a function that was given a list and computes with it as with an array."""
     if "[" in str(structure) and OF_LISTS.search(str(error)) and LIST_NOTE not in getattr(error, "__notes__", ()):
         error.add_note(LIST_NOTE)
 

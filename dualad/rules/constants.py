@@ -30,7 +30,7 @@ def functions_named(namespace, names):
 
 
 def isin_by_pairs(element, test_elements, assume_unique=False, invert=False, *, kind=None):
-    """Return what `isin` does, by comparing all pairs of a few elements."""
+    """Compute `isin` by comparing all pairs of a few elements."""
     if np.size(element) * np.size(test_elements) > CACHE_ELEMENTS:
         raise LookupError
     found = np.any(np.equal(np.reshape(element, (*np.shape(element), 1)), np.ravel(test_elements)), axis=-1)
@@ -38,14 +38,14 @@ def isin_by_pairs(element, test_elements, assume_unique=False, invert=False, *, 
 
 
 def all_equal(a, b):
-    """Return what `array_equiv` does of arrays of one shape."""
+    """Compute `array_equiv` of arrays of one shape."""
     if np.shape(a) != np.shape(b):
         raise LookupError
     return np.all(np.equal(a, b))
 
 
 def lexsort_by_keys(keys, axis=-1):
-    """Return what `lexsort` does, by one key after the other."""
+    """Compute `lexsort` by sorting by one key after the other."""
     first, *others = keys
     order = np.argsort(first, axis=axis, kind="stable")
     for key in others:

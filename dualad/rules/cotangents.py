@@ -13,7 +13,7 @@ FLOAT, COMPLEX = np.dtype(float), np.dtype(complex)
 
 
 class Shaped:
-    """What follows from the shape, which a subclass has."""
+    """Attributes that follow from the shape, which a subclass has."""
 
     __slots__ = ()
 

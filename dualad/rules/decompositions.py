@@ -171,7 +171,7 @@ def eigenvalues_vjp(g, ans, a, UPLO):
 
 @cache
 def eig_of_one():
-    """Return what NumPy's `eig` gives of the smallest matrix: its class, and whether eigenvalues are always complex (NumPy 2.5)."""
+    """Return, of NumPy's `eig`, the class of its result, and whether eigenvalues are always complex (NumPy 2.5)."""
     return np.linalg.eig(np.zeros((1, 1)))
 
 
@@ -358,7 +358,7 @@ def qr_factors(a):
 
 @primitive
 def reflectors(a):
-    """Return what LAPACK makes of a matrix: R, below it the vectors of reflections, and their factors."""
+    """Return LAPACK's QR factors of a matrix: R, below it the vectors of reflections, and their factors."""
     h, factors = np.linalg.qr(a, mode="raw")
     return mT(h), factors
 

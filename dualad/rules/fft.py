@@ -57,7 +57,7 @@ def irfft_transpose(g, x, n=None, axis=-1, norm=None, out=None):
 
 
 def transform(name):
-    """Return what the row of a transform says of the ufunc underneath, which takes the factor of the norm."""
+    """Return the `InnerLoop` of a transform, whose ufunc takes the factor of the norm."""
 
     def inner(x, n=None, axis=-1, norm=None):
         if n is None:

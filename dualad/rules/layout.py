@@ -66,7 +66,7 @@ def variadic(fn):
 
 
 def stacked(*arrays, axis=0, **options):
-    """Return what ``np.stack`` does; of numbers and vectors by ``np.array``, at a quarter of its cost."""
+    """Compute ``np.stack``; for numbers and vectors by ``np.array``, at a quarter of its cost."""
     if axis == 0 and not options and all(type(a) is float or (type(a) is np.ndarray and a.ndim < 2 and a.dtype is FLOAT) for a in arrays):
         with suppress(ValueError):  # of unequal shapes, which NumPy names below
             return np.array(arrays)

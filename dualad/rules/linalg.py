@@ -368,7 +368,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
 
 
 def lapack(name, types, of_reals=None, **options):
-    """Return what a row says of the ufunc underneath, which computes in double precision: `types` are those of complex matrices, and of
+    """Return the `InnerLoop` of a LAPACK ufunc, which computes in double precision: `types` are those of complex matrices, and of
     real ones those in small letters, if nothing else is said.
 
     The name may be a function of the arguments, or of what it returns the second one, of older versions of NumPy.
@@ -388,7 +388,7 @@ ASKED_PRODUCTS = 1 << 27  # multiplications of one whose inner loop is asked for
 
 
 def of_matrices(a, b):
-    """Return what the rows of products say of the ufunc underneath."""
+    """Return the `InnerLoop` of a product of matrices."""
     if math.prod(shape_of(a)) * (shape_of(b)[-1] if ndim_of(b) > 1 else 1) > ASKED_PRODUCTS:
         raise LookupError("a call of Python takes no time beside them")
     name = ("vecdot", "vecmat")[ndim_of(b) > 1] if ndim_of(a) == 1 else ("matvec", "matmul")[ndim_of(b) > 1]
@@ -396,7 +396,7 @@ def of_matrices(a, b):
 
 
 def of_dotted(a, b):
-    """Return what the row of dot says: of numbers, or of a stack on the right, it is no product of matrices."""
+    """Return the `InnerLoop` of dot; of numbers, or of a stack on the right, it is not a product of matrices."""
     if not ndim_of(a) or ndim_of(b) not in (1, 2):
         raise LookupError("no ufunc computes that")
     return of_matrices(a, b)

@@ -15,7 +15,7 @@ SEQUENCES = {tuple, list}  # an index with traced integers in it, a list of trac
 
 
 def within(sequence):
-    """Return what applies functions to traced values of the kind that a sequence holds, None where it holds none."""
+    """Return the function that applies functions to traced values of the kind in a sequence, None where it has none."""
     for part in sequence:
         if (apply := within(part) if type(part) in SEQUENCES else getattr(type(part), "__dualad_apply__", None)) is not None:
             return apply

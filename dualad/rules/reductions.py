@@ -325,7 +325,7 @@ def difference(x, axis):
 
 @primitive
 def scattered_difference(g, axis):
-    """Return what the transpose of `difference` gives: g_(i-1) - g_i, with zeros beyond the ends."""
+    """Return the transpose of `difference`: g_(i-1) - g_i, with zeros beyond the ends."""
     shape = list(g.shape)
     shape[axis] += 1
     back = np.zeros(shape, g.dtype)

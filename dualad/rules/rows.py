@@ -167,7 +167,7 @@ class Row:
 
     @cached_property
     def of_numbers(self) -> Callable | None:
-        """What it is on numbers of Python, None where it is no operator."""
+        """The function for Python numbers, None where it is no operator."""
         return None if self.operator is None else getattr(operators, f"__{self.operator}__", None)
 
     def views(self, args):

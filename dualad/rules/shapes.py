@@ -315,7 +315,7 @@ def repeated(edge, count, axis):
 
 
 def reflected_oddly(x, axis, width, mode):
-    """Return what the rule ``2 * edge - reflected`` gives beyond both ends, again and again where the padding is longer than the array."""
+    """Return the padding ``2 * edge - reflected`` beyond both ends, repeated where the padding is longer than the array."""
     n, edge = shape_of(x)[axis], int(mode == "symmetric")
     if n == 1:  # NumPy repeats it
         return np.take(x, np.pad(np.arange(n), width, mode="edge"), axis)

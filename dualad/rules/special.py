@@ -66,7 +66,7 @@ def several(name, *partials, at=0, singular=True):
 
 
 def result(name, i):
-    """Return what the row of result i of a function says of the ufunc underneath."""
+    """Return the `InnerLoop` of result i of a function."""
     return lambda *args: InnerLoop(f"scipy.special.{name}", args, result=i)
 
 

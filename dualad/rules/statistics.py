@@ -385,7 +385,7 @@ def variables(m, rowvar, flip, dtype):
 
 
 def histogram_values(a, bins=10, range=None, *rest, **options):
-    """Return what decides where the edges of bins are."""
+    """Return the values that determine the edges of bins."""
     return (bins, range) if np.ndim(bins) == 1 or (range is not None and type(bins) is not str) else (a, bins, range)
 
 

@@ -68,7 +68,7 @@ def halved(f: Callable, low: np.ndarray, high: np.ndarray, asked: float) -> tupl
 
 
 def piecewise(f: Callable, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Return what Gauss' rule gives on each interval."""
+    """Return the integral by Gauss' rule on each interval."""
     x, w = gauss(low, high)
     return np.sum((w * values_of(f, x)).reshape(len(low), -1), axis=1)
 

@@ -164,7 +164,7 @@ def curve_fit(f: Callable, given: dict) -> Problem:
 
 
 def free_of(low: Any, high: Any, x: Any) -> Callable:
-    """Return what tells which elements are free to move: not those that a Newton step would carry over a bound."""
+    """Return the predicate of free elements: those that a Newton step would not carry over a bound."""
     low, high, x = np.asarray(low, float), np.asarray(high, float), np.ravel(x)
 
     def free(slope: Any, value: Any) -> Any:
@@ -177,7 +177,7 @@ def free_of(low: Any, high: Any, x: Any) -> Callable:
 
 
 def bounded(given: dict, kind: Callable, x: Any) -> Callable | None:
-    """Return what tells which elements are free, None where there are no bounds."""
+    """Return the predicate of free elements, None where there are no bounds."""
     bounds = (given["x1"], given["x2"]) if "x1" in given and "x2" in given else given.get("bounds")
     if bounds is None:
         return None

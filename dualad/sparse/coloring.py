@@ -189,7 +189,7 @@ class Coloring:
 
     @cached_property
     def fields(self):
-        """What a matrix of this pattern holds besides its arrays."""
+        """The attributes of a matrix of this pattern besides its arrays."""
         made = self.pattern
         made.has_canonical_format = True
         return {name: value for name, value in vars(made).items() if name not in ("data", "indices", "indptr")}
@@ -200,7 +200,7 @@ class Coloring:
 
     @cached_property
     def signature(self):
-        """What the indices and indptr of a matrix are compared with: small ones as bytes, which is faster."""
+        """Indices and indptr to compare those of a matrix with: small ones as bytes, which is faster."""
         return tuple(part.tobytes() if part.size < CACHE_ELEMENTS else part for part in (self.indices, self.indptr))
 
     def __repr__(self):

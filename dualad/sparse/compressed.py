@@ -99,7 +99,7 @@ class Compressed:
         return colors, value, data, aux
 
     def short_way(self, colors, x):
-        """Return what a call of a function of one vector, that returns one, does; None for any other, which is not tried again."""
+        """Return the fast path for a function from one vector to one; None for any other, which is not tried again."""
         lanes = colors.forward_colors
         if type(x) is not np.ndarray or x.dtype is not FLOAT or x.shape != colors.shape[1:] or not lanes or colors.rows is not None:
             return None
@@ -130,7 +130,7 @@ class Compressed:
         return made
 
     def in_parts(self, colors, args, kwargs, f):
-        """Return what `entries` does, the entries as arrays, one after the other."""
+        """Return the entries as `entries` does, as arrays, one after the other."""
         positions, _ = chosen_positions(args, self.argnums, self.where)
         found = None if self.options["has_aux"] else by_reads(f, args, kwargs, positions, colors, self.where, self.options["nan_safe"])
         if found is None:

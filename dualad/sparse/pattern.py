@@ -130,7 +130,7 @@ class Arguments:
         return self.leaves
 
     def key(self):
-        """Return what a pattern depends on: shapes and dtypes, and what is held fixed."""
+        """Return the key of a pattern: shapes and dtypes, and values that are held fixed."""
         types = tuple(kind_of(leaf)[:3] for leaf in self.leaves)
         return self.structure, self.others, types, tuple(map(key_of, self.fixed))
 

@@ -46,7 +46,7 @@ class Cached(Generic[Rest, Result]):
 
     @trimmed
     def value(self, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
-        """Return what f does, without its aux."""
+        """Return the result of f without its aux."""
         return copy_tree(self.results(args, kwargs)[0])
 
     @trimmed
@@ -90,7 +90,7 @@ NAMES = bool, str, bytes, int, float, complex, type(None)
 
 
 def fingerprint(args, kwargs):
-    """Return what tells the arguments of a call from others; None where something may change unseen: a traced value, an object."""
+    """Return the key of the arguments of a call; None where something may change unseen: a traced value, an object."""
     tree: Any = args, kwargs
     leaves, structure = optree.tree_flatten(tree, none_is_leaf=True)
     seen: list[Any] = [structure]

@@ -40,7 +40,7 @@ def lock_of(owner):
 
 
 def in_child(function):
-    """Have a function called in a child, while the locks are held."""
+    """Register a function to be called in a child, while the locks are held."""
     IN_CHILD.append(function)
 
 

@@ -55,7 +55,7 @@ def ufunc_named(name: str) -> np.ufunc:
 
 
 def enter(name: str, types: str, function: Callable[..., None]) -> None:
-    """Let a function of Python, of the pointers that a loop has, be called as one."""
+    """Register a Python function that takes the pointers of a loop, to be called like one."""
     entered[name, types] = LOOP(function)
 
 

@@ -32,7 +32,7 @@ MADE: WeakValueDictionary[Any, Any] = WeakValueDictionary()
 
 
 def interned(made, *key):
-    """Return what was made before of this kind and with this key, if a program holds it, else this."""
+    """Return the object made before of this kind and with this key, if a program holds it, else this one."""
     return MADE.setdefault((type(made), *key), made)
 
 

@@ -80,7 +80,7 @@ def push_chunk(f, seeds, nan_safe, has_aux, where, start, stop):
 
 
 def push_sent(f, args, kwargs, positions, nan_safe, has_aux, where, start, stop):
-    """Return what `push_chunk` does, on a worker."""
+    """Run `push_chunk` on a worker."""
     seeds = Seeds(tuple(args[i] for i in positions), where, 1)
     return push_chunk(with_arguments(f, args, kwargs, positions), seeds, nan_safe, has_aux, where, start, stop)
 

@@ -77,7 +77,7 @@ def is_finite(x):
 
 
 def first_report(f, args, tangents, looked_at="tangent"):
-    """Return what `explain_nan` returns, or the same of values."""
+    """Return the report of `explain_nan`, or the same for values."""
     leaves, structure = flatten_input(args, "explain_nan")
     if tangents is None:
         directions = [np.ones_like(leaf)[()] for leaf in leaves]

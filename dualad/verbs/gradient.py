@@ -124,7 +124,7 @@ def value_and_gradient(
 
 
 def gradient_for(f, argnums, chunk, nan_safe, has_aux, where):
-    """Return what `gradient` does, in which errors name the verb `where`."""
+    """Return the function of `gradient`; errors name the verb `where`."""
     return without_value(f, with_value(f, argnums, chunk, nan_safe, has_aux, where), has_aux)
 
 

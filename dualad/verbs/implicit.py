@@ -111,7 +111,7 @@ WAY_OUT = (
 
 
 def plain_value(x, way_out):
-    """Return what a solver is given of a value; a symbol, which has none, raises and says the way out."""
+    """Return the plain value that a solver receives; a symbol, which has none, raises and says the way out."""
     if isinstance(x, Traced) and is_symbolic(x) and x.level.id:
         while not x.level.abstract:
             x = x.primal

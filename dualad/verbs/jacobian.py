@@ -307,7 +307,7 @@ FORWARD = ("forward", "symmetric"), "dualad.jacobian is forward mode. Use checkp
 
 
 def compressed_of(f, argnums, chunk, sparsity, holomorphic, nan_safe, has_aux, where, executor=None, valued=True):
-    """Return what computes sparse Jacobians."""
+    """Return the function that computes sparse Jacobians."""
     check_chunk(chunk, where)
     check_executor(executor, where)
     colored = Colored(without_aux(f, has_aux, where), argnums, sparsity, "forward", FORWARD, where)

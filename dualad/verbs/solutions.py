@@ -33,7 +33,7 @@ def slope_of(residual, x, elementwise, sparsity=None):
 
 
 def solver(x, slope, value, name, elementwise=False, free=None, transposed=False):
-    """Return what solves linear systems with the Jacobian `slope` of a residual of this value, in which only some elements move."""
+    """Return the function that solves linear systems with the Jacobian `slope` of a residual of this value; some elements may be fixed."""
     shape, size = np.shape(x), np.size(x)
     if elementwise:
         if not isinstance(slope, Traced) and not np.all(slope):
@@ -60,7 +60,7 @@ def solver(x, slope, value, name, elementwise=False, free=None, transposed=False
 
 
 def by_factors(slope, name):
-    """Return what solves linear systems with a sparse Jacobian."""
+    """Return the function that solves linear systems with a sparse Jacobian."""
     from ..rules.scipy.sparse_linalg import splu
 
     try:

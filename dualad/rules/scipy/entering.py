@@ -85,7 +85,7 @@ def by_body(fn: Callable, body: Callable, name: str, rules: tuple | None = None,
 
 
 def refuse_words(fn: Callable, args: tuple, kwargs: dict[str, Any]) -> None:
-    """Let SciPy refuse the words among the arguments of a call that a program computes without it: it is shown ones."""
+    """Have SciPy check the string arguments of a call that a program computes without it, by a call with ones."""
     every = (*args, *kwargs.values())
     if not any(issubclass(type(x), str) for x in every) or not any(map(is_symbolic, every)):
         return

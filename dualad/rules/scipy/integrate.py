@@ -20,7 +20,7 @@ def cumulative_trapezoid(y, x=None, dx=1.0, axis=-1, initial=None):
 
 
 def weighed(fn, y, axis, **options):
-    """Return what a rule with weights gives: they are what it makes of the unit samples, at plain positions."""
+    """Return the integral by a rule that is linear in the samples; its weights are its values for unit samples, at plain positions."""
     weights = np.asarray(fn(np.eye(shape_of(y)[axis]), axis=-1, **options))
     result = np.tensordot(np.moveaxis(y, axis, -1), weights, axes=(-1, 0))
     return result if weights.ndim == 1 else np.moveaxis(result, -1, axis)

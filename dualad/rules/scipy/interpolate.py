@@ -41,7 +41,7 @@ def like(x: Any) -> Any:
 
 
 class Interpolant:
-    """What has SciPy's attributes as long as nothing in it is traced."""
+    """An object that has SciPy's attributes as long as nothing in it is traced."""
 
     title: str
     interpolant: Any = None
@@ -106,7 +106,7 @@ def parts(interpolant: Any) -> tuple:
 
 
 class Piecewise(Interpolant):
-    """What knots, coefficients and a degree say."""
+    """An interpolant given by knots, coefficients and a degree."""
 
     rows: SimpleNamespace
 
@@ -346,7 +346,7 @@ for _kind in (si.UnivariateSpline, si.InterpolatedUnivariateSpline, si.LSQUnivar
 
 
 class Table:
-    """What SciPy makes of values, with the same options; the last one is kept."""
+    """SciPy's interpolant of values, with the same options; the last one is kept."""
 
     def __init__(self, make: Callable[[Any], Any]) -> None:
         self.make, self.last = make, (None, None)

@@ -156,7 +156,7 @@ def laplace(input, mode="reflect", cval=0.0, *, axes=None):
 
 
 def gaussians(input, sigma, order, mode, cval, axes, kwargs):
-    """Return what a Gaussian filter of an order along one axis, and 0 along the others, gives for each axis."""
+    """Return, for each axis, the Gaussian filter of an order along it and of order 0 along the others."""
     axes = listed(axes, ndim_of(input))
     orders = order * np.eye(len(axes), dtype=int)
     return [gaussian_filter(input, sigma, list(own), mode, cval, axes=axes, **kwargs) for own in orders]

@@ -52,7 +52,7 @@ def entropy(pk, qk=None, base=None, axis=0):
 
 
 class Correlation(NamedTuple):
-    """What SciPy's functions of correlations return."""
+    """The result of SciPy's functions of correlations."""
 
     statistic: Any
     pvalue: Any

@@ -247,7 +247,7 @@ def spline_ends(bc_type):
 
 
 def end_row(t, k, at, order, last):
-    """Return what a derivative at an end makes of each coefficient, of which k + 1 count there."""
+    """Return the derivative at an end with respect to each coefficient, of which k + 1 count there."""
     size = len(t) - k - 1
     near = t[-2 * k - 2 :] if last else t[: 2 * k + 2]
     row = np.zeros((1, size))
