@@ -116,10 +116,10 @@ def profile(
             options: dict[str, Any] = {"steps": steps, "schedule": schedule, "storage": storage}
             if pull is None:
                 stats = Stats()
-                return stats, timed(lambda: pullback_of(step, state, params, stats=stats, **options), lambda pullback: pullback(1.0))
+                return stats, time_sweeps(lambda: pullback_of(step, state, params, stats=stats, **options), lambda pullback: pullback(1.0))
             with Sweep(step, state, record=record, **options) as sweep:
                 seeded = lambda final: sweep.backward(pull, seed(final) if callable(seed) else seed)
-                return sweep.stats, timed(sweep.forward, seeded)
+                return sweep.stats, time_sweeps(sweep.forward, seeded)
 
         if isinstance(step, Jit):
             swept()  # compiles
@@ -156,7 +156,7 @@ def run_once(step: Step, state: Any, steps: int) -> None:
         x = step(k, canonical(x))
 
 
-def timed(first: Callable[[], Any], reverse: Callable[[Any], object]) -> tuple[float, float]:
+def time_sweeps(first: Callable[[], Any], reverse: Callable[[Any], object]) -> tuple[float, float]:
     """Seconds of the two sweeps; the second one is given what the first one returns."""
     started = perf_counter()
     made = first()

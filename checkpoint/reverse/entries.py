@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from dualad.core.traced import Traced
 from dualad.forward.directions import Directions
-from dualad.forward.dual import vanishes
+from dualad.forward.dual import is_zero
 from dualad.forward.operators import BASIC
 from dualad.rules.cotangents import FLOAT, is_complex, like_primal, shape_of, unbroadcast
 from dualad.rules.indexing import accumulated, is_traced, last_write_mask, locate, overwritten, reads_once, updated
@@ -130,7 +130,7 @@ class Evaluation(RowEntry):
 
     def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
         row, args = self.row, self.args
-        if adjoints.nan_safe and vanishes(g):
+        if adjoints.nan_safe and is_zero(g):
             return
         if type(g) is list:
             g = [
@@ -244,7 +244,7 @@ class Linear(RowEntry):
 
     def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
         row, like = self.row, self.args[0]
-        if adjoints.nan_safe and vanishes(g):
+        if adjoints.nan_safe and is_zero(g):
             return
         share = row.transposes[0](g, *self.args, **self.kwargs)
         if type(share) is not ndarray or share.dtype is not like.dtype:

@@ -20,7 +20,7 @@ from ..support.callers import explain
 from ..support.forks import lock_of
 
 new = object.__new__
-LIVE: set = set()  # the levels that are being computed, in any thread, and what interrupts left behind until `live` is asked
+LIVE: set = set()  # the levels that are being computed, in any thread, and what interrupts left behind until `live_levels` is called
 FILLED: set = set()  # those in which an array of plain numbers became traced
 #: what was changed in modules and functions that are adapted now, and how often they are, by the identity of their names
 ADAPTED: dict[int, Any] = {}
@@ -62,7 +62,7 @@ class Level:
     def __exit__(self, kind, error, traceback):
         LIVE.discard(self)
         if FILLED:
-            FILLED.intersection_update(live())
+            FILLED.intersection_update(live_levels())
         self.alive = self.plain = False
         if isinstance(error, Exception):
             refusal, self.refusal = self.refusal, None
@@ -88,17 +88,17 @@ def replacement_of(f, leaves):
     return f
 
 
-def holders(levels):
+def reference_counts(levels):
     """Return pairs of a level and how many references there are to it, these included."""
     return [(level, getrefcount(level)) for level in tuple(levels)]
 
 
-ALONE = holders({Level()})[0][1]  # of one that only a set holds
+ALONE = reference_counts({Level()})[0][1]  # of one that only a set holds
 
 
-def live():
+def live_levels():
     """Return the levels that are being computed, without those that an interrupt left in `LIVE`, which nothing else holds."""
-    for level, count in holders(LIVE):
+    for level, count in reference_counts(LIVE):
         if count - (level in FILLED) <= ALONE:
             LIVE.discard(level)
     return LIVE

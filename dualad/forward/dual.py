@@ -100,7 +100,7 @@ class Dual(Traced):
         if not isinstance(row, Elementwise):
             refuse_traced_metadata(row, values, kwargs, level)
             if level.nan_safe and active:
-                tangents = [None if vanishes(t) else t for t in tangents]
+                tangents = [None if is_zero(t) else t for t in tangents]
                 active = any(t is not None for t in tangents)
         ans = (evaluate or row.call)(*values, **kwargs)
         if level.objects is not None:
@@ -214,7 +214,7 @@ def copy_array(x):
     return np.copy(x) if np.ndim(x) else x
 
 
-def vanishes(t):
+def is_zero(t):
     """Return whether a plain tangent or cotangent is zero throughout."""
     return t is None or (issubclass(type(t), float | np.ndarray | np.generic) and not np.any(t))
 

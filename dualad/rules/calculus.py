@@ -28,7 +28,7 @@ def correlation(g, v, n):
     return convolve_full(g, np.flip(v))[m - 1 : m - 1 + n]
 
 
-def cut(full, n, m, mode, late=False):
+def cut_mode(full, n, m, mode, late=False):
     """Return the part of a full convolution of n and m elements that `mode` names; `late` counts the middle from the end."""
     longer, shorter = max(n, m), min(n, m)
     mode = {0: "valid", 1: "same", 2: "full"}.get(mode, mode)
@@ -49,14 +49,14 @@ def vectors(a, v):
 
 def convolve(a, v, mode="full"):
     a, v = vectors(a, v)
-    return cut(convolve_full(a, v), np.shape(a)[0], np.shape(v)[0], mode)
+    return cut_mode(convolve_full(a, v), np.shape(a)[0], np.shape(v)[0], mode)
 
 
 def correlate(a, v, mode="valid"):
     a, v = vectors(a, v)
     conjugate = np.conjugate(v) if np.iscomplexobj(v) else v
     full = convolve_full(a, np.flip(conjugate))
-    return cut(full, np.shape(a)[0], np.shape(v)[0], mode, late=np.shape(a)[0] < np.shape(v)[0])
+    return cut_mode(full, np.shape(a)[0], np.shape(v)[0], mode, late=np.shape(a)[0] < np.shape(v)[0])
 
 
 # --- differences and integrals ----------------------------------------------------------------------------------------------

@@ -14,10 +14,10 @@ INDICES = {*PLAIN, tuple, type(...)}  # what stands in tuples and is not traced 
 SEQUENCES = {tuple, list}  # an index with traced integers in it, a list of traced numbers
 
 
-def within(sequence):
+def applier_for(sequence):
     """Return the function that applies functions to traced values of the kind in a sequence, None where it has none."""
     for part in sequence:
-        if (apply := within(part) if type(part) in SEQUENCES else getattr(type(part), "__dualad_apply__", None)) is not None:
+        if (apply := applier_for(part) if type(part) in SEQUENCES else getattr(type(part), "__dualad_apply__", None)) is not None:
             return apply
     return None
 
@@ -32,7 +32,7 @@ def dispatching(fn, named=None):
             if kind not in PLAIN:
                 apply = getattr(kind, "__dualad_apply__", None)
                 if apply is None and kind in SEQUENCES and not INDICES.issuperset(map(type, arg)):
-                    apply = within(arg)
+                    apply = applier_for(arg)
                 if apply is not None:
                     return apply(named or call, args, kwargs)
         return fn(*args, **kwargs)

@@ -8,7 +8,7 @@ from .shapes import as_array
 scimath = np.lib.scimath
 
 
-def widened(fn, outside):
+def complex_beyond(fn, outside):
     """Make the body of a function that becomes complex where some of its arguments lie outside its real domain."""
 
     def body(*args):
@@ -61,13 +61,13 @@ def logn(n, x):
 # fmt: off
 elementwise(arcsin_above, lambda ans, z: 1.0 / slope(z), singular=True, called="NumPy evaluates it by a series of its own")
 elementwise(arccos_above, lambda ans, z: -1.0 / slope(z), singular=True, called="NumPy evaluates it by a series of its own")
-composite(scimath.sqrt,    widened(np.sqrt, negative), value_dependent=True, with_numpy_value=True)
-composite(scimath.log,     widened(np.log, negative), value_dependent=True, with_numpy_value=True)
-composite(scimath.log2,    widened(np.log2, negative), value_dependent=True, with_numpy_value=True)
-composite(scimath.log10,   widened(np.log10, negative), value_dependent=True, with_numpy_value=True)
-composite(scimath.power,   widened(np.power, negative), value_dependent=True, with_numpy_value=True)
-composite(scimath.arccos,  widened(inverse(np.arccos, arccos_above), beyond_one), value_dependent=True, with_numpy_value=True)
-composite(scimath.arcsin,  widened(inverse(np.arcsin, arcsin_above), beyond_one), value_dependent=True, with_numpy_value=True)
-composite(scimath.arctanh, widened(np.arctanh, beyond_one), value_dependent=True, with_numpy_value=True)
+composite(scimath.sqrt,    complex_beyond(np.sqrt, negative), value_dependent=True, with_numpy_value=True)
+composite(scimath.log,     complex_beyond(np.log, negative), value_dependent=True, with_numpy_value=True)
+composite(scimath.log2,    complex_beyond(np.log2, negative), value_dependent=True, with_numpy_value=True)
+composite(scimath.log10,   complex_beyond(np.log10, negative), value_dependent=True, with_numpy_value=True)
+composite(scimath.power,   complex_beyond(np.power, negative), value_dependent=True, with_numpy_value=True)
+composite(scimath.arccos,  complex_beyond(inverse(np.arccos, arccos_above), beyond_one), value_dependent=True, with_numpy_value=True)
+composite(scimath.arcsin,  complex_beyond(inverse(np.arcsin, arcsin_above), beyond_one), value_dependent=True, with_numpy_value=True)
+composite(scimath.arctanh, complex_beyond(np.arctanh, beyond_one), value_dependent=True, with_numpy_value=True)
 composite(scimath.logn,    logn, value_dependent=True, with_numpy_value=True)
 # fmt: on

@@ -109,7 +109,7 @@ def at(ufunc):
         if is_traced(index):
             x[...] = np.reshape(changed_at(ufunc, np.ravel(x), flat, b), x.shape)
             return
-        for turn in turns(flat):
+        for turn in turns_of_positions(flat):
             where = np.unravel_index(flat[turn], x.shape)
             x[where] = ufunc(x[where], *(v[turn] for v in b))
 
@@ -144,7 +144,7 @@ def changed_at(ufunc, x, flat, b):
     return x
 
 
-def turns(flat):
+def turns_of_positions(flat):
     """Return, for each repetition, the places in `flat` where a position stands for the first, second, ... time."""
     rank = repetitions(flat)
     return [np.flatnonzero(rank == k) for k in range(int(rank.max(initial=-1)) + 1)]

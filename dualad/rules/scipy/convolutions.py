@@ -5,7 +5,7 @@ from scipy import signal as ss
 
 from ..batching import elementwise_form
 from ..kinds import multilinear, ndim_of, shape_of, unbroadcast
-from .entering import named
+from .entering import dispatching_as
 
 
 def convolve_whole(a, b, *, axes):
@@ -22,14 +22,14 @@ def convolve_whole(a, b, *, axes):
 def whole_transpose(i, g, a, b, *, axes):
     x, other = (b, a) if i else (a, b)
     result = whole(g, np.flip(other, axes), axes=axes)
-    return unbroadcast(cut(result, [(axis, shape_of(other)[axis] - 1, shape_of(x)[axis]) for axis in axes]), x)
+    return unbroadcast(cut_part(result, [(axis, shape_of(other)[axis] - 1, shape_of(x)[axis]) for axis in axes]), x)
 
 
-whole = named(convolve_whole, "scipy.signal.convolve")
+whole = dispatching_as(convolve_whole, "scipy.signal.convolve")
 multilinear(whole, whole_transpose, batch=elementwise_form)
 
 
-def cut(x, pieces):
+def cut_part(x, pieces):
     """Return a part of an array: along each axis, from a start on, so many elements."""
     index = [slice(None)] * ndim_of(x)
     for axis, start, count in pieces:
@@ -37,6 +37,6 @@ def cut(x, pieces):
     return x[tuple(index)]
 
 
-def filtered(taps, x):
+def filter_full(taps, x):
     """Return the full convolution of the last axis with taps."""
     return whole(x, np.reshape(taps, (1,) * (ndim_of(x) - 1) + (-1,)), axes=(-1,))

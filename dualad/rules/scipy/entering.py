@@ -22,14 +22,14 @@ from ..shapes import as_array
 OBJECT = np.dtype(object)
 
 
-def named(fn: Callable, name: str) -> Callable:
+def dispatching_as(fn: Callable, name: str) -> Callable:
     """Return a function of SciPy that dispatches on traced arguments, in arrays of objects, too; errors call it by its public name."""
 
     @wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
         for arg in args:
             if type(arg) is np.ndarray and arg.dtype is OBJECT:
-                packed = tuple(map(of_list, args))
+                packed = tuple(map(array_of_list, args))
                 if any(map(any_traced, packed)):
                     return dispatching(*packed, **kwargs)
         return fn(*args, **kwargs)
@@ -44,7 +44,7 @@ def by_name(*bodies: Callable) -> dict[str, Callable]:
     return {body.__name__.removesuffix("_body"): body for body in bodies}
 
 
-def entered(module: ModuleType, bodies: dict[str, Callable]) -> dict[str, Callable]:
+def enter_bodies(module: ModuleType, bodies: dict[str, Callable]) -> dict[str, Callable]:
     """Enter functions of a module of SciPy by their bodies."""
     return {name: by_body(getattr(module, name), body, f"{module.__name__}.{name}") for name, body in bodies.items()}
 
@@ -55,7 +55,7 @@ def by_body(fn: Callable, body: Callable, name: str, rules: tuple | None = None,
     Of real arrays, what takes less time where values are known may be given, too: as `rules`, the JVPs and the VJPs of the first arguments
     and a predicate that says for which calls, or, of an elementwise function, as `partials` of all its arguments."""
     known, scipys = inspect.signature(body), signature(fn)
-    dispatching = named(without_overwriting(fn, scipys, name), name)
+    dispatching = dispatching_as(without_overwriting(fn, scipys, name), name)
     if (places := [name for name in scipys.parameters if name in known.parameters]) != [
         name for name in known.parameters if name in places
     ]:
@@ -65,11 +65,11 @@ def by_body(fn: Callable, body: Callable, name: str, rules: tuple | None = None,
     )  # of SciPy's own names, but for keywords of a later SciPy
 
     def checked(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = tuple(map(of_list, args)), {key: of_list(x) for key, x in kwargs.items()}
+        args, kwargs = tuple(map(array_of_list, args)), {key: array_of_list(x) for key, x in kwargs.items()}
         refuse_words(fn, args, kwargs)
         try:
             if by_keyword:  # the body may leave out arguments between others
-                args, kwargs = (), given(scipys, known, args, kwargs)
+                args, kwargs = (), given_arguments(scipys, known, args, kwargs)
             known.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{name} has no derivative with these arguments: {error}; it takes {known}") from None
@@ -77,9 +77,9 @@ def by_body(fn: Callable, body: Callable, name: str, rules: tuple | None = None,
 
     in_short = None
     if rules is not None:
-        in_short = fitting(Differentiable(dispatching, *rules[:2], trusted=True), rules[2])
+        in_short = call_if_fits(Differentiable(dispatching, *rules[:2], trusted=True), rules[2])
     elif partials is not None:
-        in_short = fitting(Elementwise(dispatching, *partials, trusted=True), lambda *args: True)
+        in_short = call_if_fits(Elementwise(dispatching, *partials, trusted=True), lambda *args: True)
     composite(dispatching, checked, with_numpy_value=True, in_short=in_short)
     return dispatching
 
@@ -95,7 +95,7 @@ def refuse_words(fn: Callable, args: tuple, kwargs: dict[str, Any]) -> None:
         fn(*map(known, args), **{key: known(x) for key, x in kwargs.items()})
 
 
-def of_list(x: Any) -> Any:
+def array_of_list(x: Any) -> Any:
     """Return a list, or an array of objects, that holds traced numbers as an array, and anything else as it is."""
     if type(x) is np.ndarray and x.dtype is OBJECT:
         packed = as_array(x)
@@ -103,17 +103,17 @@ def of_list(x: Any) -> Any:
     return as_array(x) if type(x) is list and any_traced(x) else x
 
 
-def of_arrays(fn: Callable) -> Callable:
+def taking_lists(fn: Callable) -> Callable:
     """Return a function of SciPy's that is made of ufuncs, whose arguments may be lists of traced numbers."""
 
     @wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return fn(*map(of_list, args), **kwargs)
+        return fn(*map(array_of_list, args), **kwargs)
 
     return call
 
 
-def fitting(row: Differentiable, fits: Callable) -> Callable[[tuple, dict[str, Any]], Differentiable | None]:
+def call_if_fits(row: Differentiable, fits: Callable) -> Callable[[tuple, dict[str, Any]], Differentiable | None]:
     """Return the function of a call that returns a row of rules where it fits."""
     count = row.argnums[-1] + 1
     return lambda args, kwargs: row if len(args) >= count and all(map(is_plain, args[:count])) and fits(*args, **kwargs) else None
@@ -125,18 +125,18 @@ def is_plain(x: Any) -> bool:
     return kind is np.ndarray or hasattr(kind, "__dualad_apply__") or issubclass(kind, float | int | np.generic)
 
 
-def given(scipys: inspect.Signature, known: inspect.Signature, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
+def given_arguments(scipys: inspect.Signature, known: inspect.Signature, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a call by name, without those that a body does not know and that are the defaults."""
     arguments = scipys.bind(*args, **kwargs).arguments
     for key, parameter in scipys.parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:
             arguments |= arguments.pop(key, {})
-    for key in without_effect(scipys):
+    for key in ignored_arguments(scipys):
         arguments.pop(key, None)
     return {key: value for key, value in arguments.items() if key in known.parameters or not is_default(scipys, key, value)}
 
 
-def without_effect(scipys: inspect.Signature) -> list[str]:
+def ignored_arguments(scipys: inspect.Signature) -> list[str]:
     """Return the arguments that change no value, as the wrappers of LAPACK have them."""
     return [key for key in scipys.parameters if key.startswith("overwrite_") or key in ("check_finite", "lwork")]
 
@@ -160,7 +160,7 @@ def is_default(signature: inspect.Signature, key: str, value: Any) -> bool:
     return key in signature.parameters and equals_default(value, signature.parameters[key].default)
 
 
-def shortened(fn: Callable, short: Callable, samples: list[tuple]) -> Callable:
+def with_short_path(fn: Callable, short: Callable, samples: list[tuple]) -> Callable:
     """Return a function of SciPy that takes its value from `short` where that gives one, if that has the bits of this SciPy's for samples.
 
     These are compared when it is called first."""
@@ -181,13 +181,13 @@ def shortened(fn: Callable, short: Callable, samples: list[tuple]) -> Callable:
 
 def by_partials(fn: Callable, *partials: Callable | None, name: str, **options: Any) -> Callable:
     """Enter an elementwise function by the partials of its arguments."""
-    dispatching = named(fn, name)
+    dispatching = dispatching_as(fn, name)
     elementwise(dispatching, *partials, **options)
     return dispatching
 
 
-def settled(x: Any) -> Any:
+def plain_copies(x: Any) -> Any:
     """Return copies of traced arrays, which their owners may write: a plain one of a buffer in which nothing traced is."""
     if not any_traced(x):
         return x
-    return type(x)(map(settled, x)) if type(x) in (list, tuple) else copied(x)
+    return type(x)(map(plain_copies, x)) if type(x) in (list, tuple) else copied(x)

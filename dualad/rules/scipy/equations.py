@@ -10,7 +10,7 @@ from scipy import linalg as sl
 from ..decompositions import adjoint
 from ..kinds import explicit, is_complex, shape_of
 from ..linalg import mT
-from .entering import by_name, named
+from .entering import by_name, dispatching_as
 
 
 def real(name: str, *arrays):
@@ -53,7 +53,7 @@ def transposed(l_and_u, ab):
     return np.where(inside, ab[upper + columns - rows, rows], 0.0)
 
 
-banded = named(lambda l_and_u, ab, b: sl.solve_banded(l_and_u, ab, b), "scipy.linalg.solve_banded")
+banded = dispatching_as(lambda l_and_u, ab, b: sl.solve_banded(l_and_u, ab, b), "scipy.linalg.solve_banded")
 
 
 def banded_transpose(g, ans, l_and_u, ab, b):
@@ -81,8 +81,8 @@ def solveh_banded_body(ab, b, lower=False):
 
 # --- Sylvester and Lyapunov -------------------------------------------------------------------------------------------------------
 
-solve_sylvester = named(lambda a, b, q: sl.solve_sylvester(a, b, q), "scipy.linalg.solve_sylvester")
-discrete = named(lambda a, q: sl.solve_discrete_lyapunov(a, q), "scipy.linalg.solve_discrete_lyapunov")
+solve_sylvester = dispatching_as(lambda a, b, q: sl.solve_sylvester(a, b, q), "scipy.linalg.solve_sylvester")
+discrete = dispatching_as(lambda a, q: sl.solve_discrete_lyapunov(a, q), "scipy.linalg.solve_discrete_lyapunov")
 
 
 def sylvester_back(g, a, b):
@@ -103,7 +103,7 @@ def riccati(name: str, closed: Callable, solve: Callable) -> Callable:
     ``closed(x, a, b, r)`` returns the gain k and the factor w of its tangent ``da^T w + w^T da + dq - k^T db^T w - w^T db k + k^T dr k``
     (Laub 1979), which ``solve(c, tangent)`` turns into that of x, c the transpose of the closed loop a - b k.
     """
-    equation = named(lambda a, b, q, r: getattr(sl, name)(a, b, q, r), f"scipy.linalg.{name}")
+    equation = dispatching_as(lambda a, b, q, r: getattr(sl, name)(a, b, q, r), f"scipy.linalg.{name}")
 
     def tangent(change: Callable) -> Callable:
         def jvp(t, ans, a, b, q, r):

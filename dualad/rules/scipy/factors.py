@@ -31,7 +31,7 @@ from .entering import by_name
 
 
 @primitive
-def packed(a, lu):
+def pack_factors(a, lu):
     """Return the factors `lu` of a matrix whose rows are in the order of the pivots."""
     return lu
 
@@ -71,7 +71,7 @@ def lu_factor_body(a):
     if len(shape_of(a)) != 2 or shape_of(a)[0] != shape_of(a)[1]:
         raise NotImplementedError(f"scipy.linalg: LU factors have a derivative of a square matrix, not of shape {shape_of(a)}")
     lu, pivots = evaluate(sl.lu_factor, a)
-    return packed(a[evaluate(order_of, pivots)], lu), pivots
+    return pack_factors(a[evaluate(order_of, pivots)], lu), pivots
 
 
 def lu_body(a, permute_l=False, p_indices=False):
@@ -136,11 +136,11 @@ def spectrum(subset, **call):
     """Return all eigenvalues and vectors, those of a subset with the signs that a call for the subset alone gives them."""
     w, v = sl.eigh(**call)
     if subset is not None:
-        of_subset(v, subset)[...] = sl.eigh(**call, subset_by_index=subset)[1]
+        take_subset(v, subset)[...] = sl.eigh(**call, subset_by_index=subset)[1]
     return w, v
 
 
-def of_subset(x, subset):
+def take_subset(x, subset):
     return x if subset is None else x[..., subset[0] : subset[1] + 1]
 
 
@@ -180,7 +180,7 @@ def eigh_body(a, b=None, lower=True, eigvals_only=False, subset_by_index=None, d
         return eigvalsh_body(a, b, lower, subset_by_index)
     a, options = triangle(a, not lower), (lower, driver, subset_by_index)
     w, v = eigh_factors(a, *options) if b is None else pencil_factors(a, triangle(b, not lower), *options)
-    return of_subset(w, subset_by_index), of_subset(v, subset_by_index)
+    return take_subset(w, subset_by_index), take_subset(v, subset_by_index)
 
 
 def eigvalsh_body(a, b=None, lower=True, subset_by_index=None, driver=None):
@@ -188,7 +188,7 @@ def eigvalsh_body(a, b=None, lower=True, subset_by_index=None, driver=None):
     if b is not None:
         factor = np.linalg.cholesky(triangle(b, not lower))
         a = adjoint(np.linalg.solve(factor, adjoint(np.linalg.solve(factor, a))))
-    return of_subset(np.linalg.eigvalsh(a), subset_by_index)
+    return take_subset(np.linalg.eigvalsh(a), subset_by_index)
 
 
 def lstsq_body(a, b, cond=None, lapack_driver=None):
@@ -198,7 +198,7 @@ def lstsq_body(a, b, cond=None, lapack_driver=None):
 # --- the table --------------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-explicit(packed,         (packed_jvp, None), (packed_vjp, None))
+explicit(pack_factors,         (packed_jvp, None), (packed_vjp, None))
 explicit(qr_factors,     qr_jvp, qr_vjp)
 explicit(svd_factors,    svd_jvp, svd_vjp)
 explicit(eigh_factors,   lambda t, ans, a, *options: eigh_jvp(t, ans, a, "L"),

@@ -20,7 +20,7 @@ from ..calling import with_defaults
 from ..fft import fitted, half_weights
 from ..kinds import composite, is_complex, linear, real_linear, shape_of
 from ..shapes import by_numpy
-from .entering import by_body, named
+from .entering import by_body, dispatching_as
 
 SWAPPED = {1: 1, 2: 3, 3: 2, 4: 4}
 
@@ -96,7 +96,7 @@ def transform(name: str) -> Callable:
         places = {"s": s, "axes": axes} if name.endswith(("2", "n")) else {"n": s[0], "axis": axes[0]}
         return scipys(x, **places, **options)
 
-    return named(call, f"scipy.fft.{name}")
+    return dispatching_as(call, f"scipy.fft.{name}")
 
 
 def enter(name: str) -> Callable:
@@ -124,7 +124,7 @@ def enter(name: str) -> Callable:
 
     options: Any = {"axes": "axes", "batch": natural, "called": "the library does it faster than a loop"}
     (real_linear if "h" in family else linear)(own, transpose, **options)
-    public = named(getattr(sf, name), f"scipy.fft.{name}")
+    public = dispatching_as(getattr(sf, name), f"scipy.fft.{name}")
     composite(public, body)
     return public
 
@@ -149,6 +149,6 @@ for name in ("fftshift", "ifftshift"):
 for name, numpys in {"fftfreq": np.fft.fftfreq, "rfftfreq": np.fft.rfftfreq}.items():
     FUNCTIONS[name] = by_body(getattr(sf, name), lambda n, d=1.0, numpys=numpys: numpys(n) / d, f"scipy.fft.{name}")
 for name in ("fht", "ifht"):  # symmetric: between diagonal matrices stands a cyclic one whose rows are in reverse
-    FUNCTIONS[name] = named(getattr(sf, name), f"scipy.fft.{name}")
+    FUNCTIONS[name] = dispatching_as(getattr(sf, name), f"scipy.fft.{name}")
     linear(FUNCTIONS[name], lambda g, x, *args, dual=FUNCTIONS[name], **options: dual(g, *args, **options), batch=natural)
 FUNCTIONS |= {name: getattr(sf, name) for name in ("fhtoffset", "next_fast_len", "prev_fast_len") if hasattr(sf, name)}

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import fftpack
 
 from ..kinds import shape_of
-from .entering import entered
+from .entering import enter_bodies
 from .fft import FUNCTIONS as TRANSFORMS
 
 INVERSE = {2: 3, 3: 2}
@@ -44,4 +44,4 @@ BODIES: dict[str, Callable] = {
     **{name: along_several(TRANSFORMS[name], (-2, -1) if name.endswith("2") else None) for name in ("fft2", "ifft2", "fftn", "ifftn")},
     **{name: trigonometric(name) for name in ("dct", "idct", "dst", "idst", "dctn", "idctn", "dstn", "idstn")},
 }
-FUNCTIONS = entered(fftpack, BODIES)
+FUNCTIONS = enter_bodies(fftpack, BODIES)

@@ -5,10 +5,10 @@ from scipy import integrate as si
 
 from ..calculus import trapezoid, trapezoids
 from ..kinds import any_traced, ndim_of, shape_of
-from .entering import by_name, entered
+from .entering import by_name, enter_bodies
 
 
-def behind(sums, axis, initial):
+def prepend_initial(sums, axis, initial):
     """Return running sums with an initial value before them."""
     first = np.zeros([1 if k == axis % ndim_of(sums) else n for k, n in enumerate(shape_of(sums))]) + initial
     return np.concatenate([first, sums], axis=axis)
@@ -16,10 +16,10 @@ def behind(sums, axis, initial):
 
 def cumulative_trapezoid(y, x=None, dx=1.0, axis=-1, initial=None):
     sums = np.cumsum(trapezoids(y, x, dx, axis), axis=axis)
-    return sums if initial is None else behind(sums, axis, 0.0)
+    return sums if initial is None else prepend_initial(sums, axis, 0.0)
 
 
-def weighed(fn, y, axis, **options):
+def weighted_integral(fn, y, axis, **options):
     """Return the integral by a rule that is linear in the samples; its weights are its values for unit samples, at plain positions."""
     weights = np.asarray(fn(np.eye(shape_of(y)[axis]), axis=-1, **options))
     result = np.tensordot(np.moveaxis(y, axis, -1), weights, axes=(-1, 0))
@@ -50,14 +50,14 @@ def parabolas(y, x, axis):
 def simpson(y, x=None, *, dx=1.0, axis=-1):
     if any_traced(x) or np.ndim(x) > 1:
         return np.sum(parabolas(y, x, axis), axis=axis)
-    return weighed(si.simpson, y, axis) * dx if x is None else weighed(si.simpson, y, axis, x=x)
+    return weighted_integral(si.simpson, y, axis) * dx if x is None else weighted_integral(si.simpson, y, axis, x=x)
 
 
 def cumulative_simpson(y, *, x=None, dx=1.0, axis=-1, initial=None):
-    sums = weighed(si.cumulative_simpson, y, axis) * dx if x is None else np.cumsum(parabolas(y, x, axis), axis=axis)
-    return sums if initial is None else behind(sums + initial, axis, initial)
+    sums = weighted_integral(si.cumulative_simpson, y, axis) * dx if x is None else np.cumsum(parabolas(y, x, axis), axis=axis)
+    return sums if initial is None else prepend_initial(sums + initial, axis, initial)
 
 
 BODIES = by_name(trapezoid, cumulative_trapezoid, simpson, cumulative_simpson)
-BODIES["romb"] = lambda y, dx=1.0, axis=-1: weighed(si.romb, y, axis) * dx
-FUNCTIONS = entered(si, BODIES)
+BODIES["romb"] = lambda y, dx=1.0, axis=-1: weighted_integral(si.romb, y, axis) * dx
+FUNCTIONS = enter_bodies(si, BODIES)

@@ -21,21 +21,21 @@ from ..indexing import getitem
 from ..kinds import any_traced, ndim_of, shape_of
 from ..shapes import as_array
 from . import splines
-from .entering import by_body, settled
+from .entering import by_body, plain_copies
 
 FUNCTIONS: dict[str, Any] = {}
 
 
-def packed(x: Any) -> Any:
+def pack_values(x: Any) -> Any:
     """Return traced values in lists as one array, and a copy of an array."""
-    return settled(as_array(x)) if any_traced(x) else x
+    return plain_copies(as_array(x)) if any_traced(x) else x
 
 
 def places(x: Any) -> Any:
-    return packed(x) if any_traced(x) else np.asarray(x, float)
+    return pack_values(x) if any_traced(x) else np.asarray(x, float)
 
 
-def like(x: Any) -> Any:
+def plain_like(x: Any) -> Any:
     """Return a plain array that stands for a traced one where SciPy looks at shapes."""
     return np.zeros(shape_of(x), complex if x.dtype.kind == "c" else float) if any_traced(x) else x
 
@@ -58,27 +58,27 @@ def fix(fn: Callable, name: str, body: Callable) -> Callable:
     return by_body(fn, body, f"scipy.interpolate.{name}")
 
 
-def called(scipys: Any, args: tuple, kwargs: dict[str, Any], places: tuple[str, ...]) -> tuple[dict[str, Any], Any]:
+def bind_call(scipys: Any, args: tuple, kwargs: dict[str, Any], places: tuple[str, ...]) -> tuple[dict[str, Any], Any]:
     """Return the arguments of a call by name, those with values packed, and what SciPy makes of them; traced others are refused."""
     bound = with_defaults(f"scipy.interpolate.{scipys.__name__}", inspect.signature(scipys), args, kwargs)
-    given = {name: packed(x) if name in places else settled(x) for name, x in bound.arguments.items()}
+    given = {name: pack_values(x) if name in places else plain_copies(x) for name, x in bound.arguments.items()}
     for name, x in given.items():
         if any_traced(x) and name not in places:
             raise TypeError(
                 f"scipy.interpolate.{scipys.__name__} has no derivative with respect to its argument {name!r}: pass a plain value there "
                 f"(dualad.primal)"
             )
-    return given, scipys(**{name: like(x) for name, x in given.items()})
+    return given, scipys(**{name: plain_like(x) for name, x in given.items()})
 
 
 # --- piecewise polynomials, and splines: of knots, coefficients and a degree, which says nothing of polynomials -----------------------
 
 
-def rows(name: str, build: Callable, evaluate: Callable, lower: Callable, lift: Callable) -> SimpleNamespace:
+def enter_class(name: str, build: Callable, evaluate: Callable, lower: Callable, lift: Callable) -> SimpleNamespace:
     """Enter what a class of SciPy's does: bodies evaluate it, and return knots, coefficients and degree of derivative and integral."""
 
     def changed(method: str, body: Callable) -> Callable:
-        value = lambda t, c, k, nu: parts(getattr(build(t, c, k), method)(nu))[1]
+        value = lambda t, c, k, nu: spline_parts(getattr(build(t, c, k), method)(nu))[1]
         return fix(value, f"{name}.{method}", lambda t, c, k, nu: body(t, c, k, nu)[1])
 
     def integral(t, c, k, a, b, extrapolate):
@@ -98,7 +98,7 @@ def rows(name: str, build: Callable, evaluate: Callable, lower: Callable, lift: 
     )
 
 
-def parts(interpolant: Any) -> tuple:
+def spline_parts(interpolant: Any) -> tuple:
     """Return knots, coefficients and degree of what is SciPy's; of a spline without the zeros behind the coefficients."""
     if isinstance(interpolant, si.BSpline):
         return interpolant.t, interpolant.c[: len(interpolant.t) - interpolant.k - 1], interpolant.k
@@ -118,8 +118,8 @@ class Piecewise(Interpolant):
 
     def another(self, name: str, nu: int) -> Any:
         """Return a derivative or an integral; SciPy's own tells its knots."""
-        interpolant = getattr(self.rows.build(self.t, like(self.c), self.k, self.extrapolate, self.axis), name)(nu)
-        (t, _, k), kind = parts(interpolant), BSpline if isinstance(self, BSpline) else Polynomials
+        interpolant = getattr(self.rows.build(self.t, plain_like(self.c), self.k, self.extrapolate, self.axis), name)(nu)
+        (t, _, k), kind = spline_parts(interpolant), BSpline if isinstance(self, BSpline) else Polynomials
         c = getattr(self.rows, name)(self.t, self.c, self.k, nu)
         return object.__new__(kind).hold(t, c, k, interpolant.extrapolate, self.axis)
 
@@ -141,27 +141,27 @@ class Polynomials(Piecewise):
     """Polynomials between knots, by coefficients whose first two axes are the powers and the pieces."""
 
     title = "scipy.interpolate.PPoly"
-    rows = rows(
+    rows = enter_class(
         "PPoly",
         lambda t, c, k, extrapolate=True, axis=0: si.PPoly.construct_fast(c, t, extrapolate, axis),
         splines.piecewise,
-        splines.lowered,
+        splines.differentiate_polynomials,
         splines.antiderivative,
     )
     x = property(lambda self: self.t)
 
 
 class BSpline(Piecewise):
-    rows = rows(
+    rows = enter_class(
         "BSpline",
         lambda t, c, k, extrapolate=True, axis=0: si.BSpline.construct_fast(t, c, k, extrapolate, axis),
         splines.b_spline,
-        splines.differentiated,
-        splines.integrated,
+        splines.differentiate_spline,
+        splines.integrate_spline,
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        given, interpolant = called(si.BSpline, args, kwargs, ("c",))
+        given, interpolant = bind_call(si.BSpline, args, kwargs, ("c",))
         c = interpolant.c
         if any_traced(given["c"]):
             c = first(given["c"], interpolant.axis)
@@ -191,17 +191,17 @@ def of_values(scipys: Any, body: Callable, *places: str) -> type:
 
     class Through(FUNCTIONS.get("PPoly", Polynomials)):  # type: ignore[misc]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            given, interpolant = called(scipys, args, kwargs, places)
+            given, interpolant = bind_call(scipys, args, kwargs, places)
             plain = not any_traced(list(given.values()))
             given.pop("extrapolate", None)
             self.hold(interpolant.x, interpolant.c if plain else coefficients(**given), 0, interpolant.extrapolate, interpolant.axis)
             if plain:
                 self.interpolant = interpolant
 
-    return public(Through, scipys)
+    return enter_public(Through, scipys)
 
 
-def public(ours: type, scipys: Any) -> type:
+def enter_public(ours: type, scipys: Any) -> type:
     """Enter a class under SciPy's name."""
     ours.__name__ = ours.__qualname__ = scipys.__name__
     ours.__module__, ours.__doc__ = "scipy.interpolate", scipys.__doc__
@@ -256,7 +256,7 @@ FUNCTIONS["pchip_interpolate"] = pchip_interpolate
 
 # --- splines ------------------------------------------------------------------------------------------------------------------------
 
-public(BSpline, si.BSpline)
+enter_public(BSpline, si.BSpline)
 
 
 interpolating_coefficients = fix(
@@ -267,7 +267,7 @@ interpolating_coefficients = fix(
 
 
 def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None, axis: int = 0, check_finite: bool = True) -> BSpline:
-    given, interpolant = called(si.make_interp_spline, (x, y, k, t, bc_type, axis, check_finite), {}, ("y",))
+    given, interpolant = bind_call(si.make_interp_spline, (x, y, k, t, bc_type, axis, check_finite), {}, ("y",))
     c = interpolant.c
     if any_traced(given["y"]):
         c = interpolating_coefficients(given["x"], given["y"], interpolant.k, interpolant.t, bc_type, axis, t)
@@ -321,7 +321,7 @@ def smoothing(scipys: Any) -> None:
 
     class Smoothing(Interpolant):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            given, interpolant = called(scipys, args, kwargs, ("y",))
+            given, interpolant = bind_call(scipys, args, kwargs, ("y",))
             self.y, self.places, self.tck, self.ext = given.pop("y"), given["x"], interpolant._eval_args, interpolant.ext
             if any_traced(self.y) and (given.get("s", 0) != 0 or "t" in given or list(given["bbox"]) != [None, None]):
                 raise TypeError(
@@ -335,7 +335,7 @@ def smoothing(scipys: Any) -> None:
         def __call__(self, x: Any, nu: int = 0, ext: Any = None) -> Any:
             return univariate(self.y, places(x), self.table, self.places, self.tck, nu, self.ext if ext is None else ext)
 
-    public(Smoothing, scipys)
+    enter_public(Smoothing, scipys)
 
 
 for _kind in (si.UnivariateSpline, si.InterpolatedUnivariateSpline, si.LSQUnivariateSpline):
@@ -398,7 +398,7 @@ def interp1d_body(y, x, table, options):
     for side, value in zip(sides, fills, strict=True):
         if value is not None:
             result = np.where(np.reshape(side, shape_of(side) + (1,) * (ndim_of(y) - 1)), value, result)
-    return splines.arranged(result, None, x, axis % ndim_of(y))
+    return splines.arrange_axes(result, None, x, axis % ndim_of(y))
 
 
 tabulated = fix(lambda y, x, table, options: table.of(y)(x), "interp1d", interp1d_body)
@@ -411,7 +411,7 @@ class Tabulated(Interpolant):
     key: str
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.options, interpolant = called(self.scipys, args, kwargs, (self.key,))
+        self.options, interpolant = bind_call(self.scipys, args, kwargs, (self.key,))
         self.values = self.options.pop(self.key)
         self.table = Table(lambda values: self.scipys(**self.options, **{self.key: values}))
         self.interpolant = None if any_traced(self.values) else interpolant
@@ -424,7 +424,7 @@ class Interp1d(Tabulated):
         return tabulated(self.values, places(x), self.table, self.options)
 
 
-public(Interp1d, si.interp1d)
+enter_public(Interp1d, si.interp1d)
 
 
 def grid_body(values, xi, table, points, method, fill_value):
@@ -481,11 +481,11 @@ def coordinates(xi):
     return np.stack(np.broadcast_arrays(*parts), -1) if len(parts) > 1 else parts[0]
 
 
-public(RegularGrid, si.RegularGridInterpolator)
+enter_public(RegularGrid, si.RegularGridInterpolator)
 
 
 def interpn(points: Any, values: Any, xi: Any, method: str = "linear", bounds_error: bool = True, fill_value: Any = np.nan) -> Any:
-    values, at = packed(values), coordinates(xi)
+    values, at = pack_values(values), coordinates(xi)
     if not any_traced((values, at)):
         return si.interpn(points, values, xi, method, bounds_error, fill_value)
     return RegularGrid(points, values, method, bounds_error, fill_value)(at)

@@ -8,7 +8,7 @@ from ..decompositions import triangle as hermitian
 from ..kinds import explicit, is_complex, ndim_of, shape_of
 from ..linalg import mT
 from . import equations, factors
-from .entering import by_name, entered, named
+from .entering import by_name, dispatching_as, enter_bodies
 from .equations import solve_sylvester
 
 
@@ -106,7 +106,7 @@ def frechet(fn, t, a, *rest):
 
 def of_matrix(fn, name):
     """Enter a function of matrices."""
-    entered = named(fn, name)
+    entered = dispatching_as(fn, name)
     explicit(entered, lambda t, ans, a: frechet(entered, t, a), lambda g, ans, a: frechet(entered, g, mT(matrix(a))), batch=False)
     return entered
 
@@ -150,10 +150,10 @@ BODIES |= {
 }
 OF_MATRICES = ("expm", "logm", "cosm", "sinm", "tanm", "coshm", "sinhm", "tanhm", "signm")
 FUNCTIONS = {
-    **entered(sl, BODIES),
+    **enter_bodies(sl, BODIES),
     **{name: of_matrix(getattr(sl, name), f"scipy.linalg.{name}") for name in OF_MATRICES},
-    "sqrtm": named(sl.sqrtm, "scipy.linalg.sqrtm"),
-    "fractional_matrix_power": named(sl.fractional_matrix_power, "scipy.linalg.fractional_matrix_power"),
+    "sqrtm": dispatching_as(sl.sqrtm, "scipy.linalg.sqrtm"),
+    "fractional_matrix_power": dispatching_as(sl.fractional_matrix_power, "scipy.linalg.fractional_matrix_power"),
 }
 logm, power = FUNCTIONS["logm"], FUNCTIONS["fractional_matrix_power"]
 explicit(FUNCTIONS["sqrtm"], sqrtm_jvp, lambda g, ans, a: sqrtm_jvp(g, mT(matrix(ans)), matrix(a)), batch=False)

@@ -15,8 +15,8 @@ from ..constants import stopped
 from ..indexing import getitem
 from ..kinds import any_traced, is_complex, linear, ndim_of, shape_of
 from ..memory import copied
-from .convolutions import cut, filtered, whole
-from .entering import by_name, entered, named
+from .convolutions import cut_part, filter_full, whole
+from .entering import by_name, dispatching_as, enter_bodies
 
 #: what NumPy's pad calls a mode
 PADS: dict[str, Any] = {
@@ -24,16 +24,16 @@ PADS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def for_each(value, count):
+def per_axis(value, count):
     """Return a value for each axis."""
     return list(value) if type(value) is not str and np.iterable(value) else [value] * count
 
 
-def listed(axes, ndim):
+def axis_list(axes, ndim):
     return list(range(ndim)) if axes is None else [axis % ndim for axis in np.atleast_1d(axes).tolist()]
 
 
-def lengthened(x, widths, mode, cval):
+def pad_ends(x, widths, mode, cval):
     """Return an array with elements before and behind along each axis."""
     if mode in ("constant", "grid-constant"):
         return np.pad(x, widths, constant_values=cval)
@@ -47,32 +47,32 @@ def correlate1d(input, weights, axis=-1, mode="reflect", cval=0.0, origin=0):
     x, weights = np.moveaxis(input, axis, -1), np.conj(np.reshape(weights, (-1,)))
     size = shape_of(weights)[0]
     before = size // 2 + origin
-    padded = lengthened(x, [(0, 0)] * (ndim_of(x) - 1) + [(before, size - 1 - before)], mode, cval)
-    return np.moveaxis(cut(filtered(np.flip(weights), padded), [(-1, size - 1, shape_of(x)[-1])]), -1, axis)
+    padded = pad_ends(x, [(0, 0)] * (ndim_of(x) - 1) + [(before, size - 1 - before)], mode, cval)
+    return np.moveaxis(cut_part(filter_full(np.flip(weights), padded), [(-1, size - 1, shape_of(x)[-1])]), -1, axis)
 
 
-def turned(origin, size):
+def reversed_origin(origin, size):
     """Return the origin of a correlation with the weights in the reverse order."""
     return -origin - (size % 2 == 0)
 
 
 def convolve1d(input, weights, axis=-1, mode="reflect", cval=0.0, origin=0):
-    return correlate1d(input, np.conj(np.flip(weights)), axis, mode, cval, turned(origin, np.size(weights)))
+    return correlate1d(input, np.conj(np.flip(weights)), axis, mode, cval, reversed_origin(origin, np.size(weights)))
 
 
 def correlate(input, weights, mode="reflect", cval=0.0, origin=0, *, axes=None):
     ndim = ndim_of(input)
-    axes = listed(axes, ndim)
+    axes = axis_list(axes, ndim)
     weights = np.expand_dims(np.conj(weights), tuple(axis for axis in range(ndim) if axis not in axes))
-    origins = dict(zip(axes, for_each(origin, len(axes)), strict=True))
+    origins = dict(zip(axes, per_axis(origin, len(axes)), strict=True))
     before = [m // 2 + origins.get(axis, 0) for axis, m in enumerate(shape_of(weights))]
     widths = [(b, m - 1 - b) for b, m in zip(before, shape_of(weights), strict=True)]
-    result = whole(lengthened(input, widths, mode, cval), np.flip(weights), axes=tuple(range(-ndim, 0)))
-    return cut(result, [(axis, shape_of(weights)[axis] - 1, shape_of(input)[axis]) for axis in range(ndim)])
+    result = whole(pad_ends(input, widths, mode, cval), np.flip(weights), axes=tuple(range(-ndim, 0)))
+    return cut_part(result, [(axis, shape_of(weights)[axis] - 1, shape_of(input)[axis]) for axis in range(ndim)])
 
 
 def convolve(input, weights, mode="reflect", cval=0.0, origin=0, *, axes=None):
-    origins = [turned(o, m) for o, m in zip(for_each(origin, ndim_of(weights)), shape_of(weights), strict=True)]
+    origins = [reversed_origin(o, m) for o, m in zip(per_axis(origin, ndim_of(weights)), shape_of(weights), strict=True)]
     return correlate(input, np.conj(np.flip(weights)), mode, cval, origins, axes=axes)
 
 
@@ -98,11 +98,11 @@ def along_axes(one, *each, nothing=lambda value: False):
     """
 
     def several(input, *args, axes=None, mode="reflect", cval=0.0, **kwargs):
-        axes = listed(axes, ndim_of(input))
+        axes = axis_list(axes, ndim_of(input))
         given = dict(zip(each, args, strict=False)) | kwargs
-        split = {name: for_each(value, len(axes)) for name, value in given.items() if name in each}
+        split = {name: per_axis(value, len(axes)) for name, value in given.items() if name in each}
         rest = {name: value for name, value in given.items() if name not in each}
-        for k, (axis, side) in enumerate(zip(axes, for_each(mode, len(axes)), strict=True)):
+        for k, (axis, side) in enumerate(zip(axes, per_axis(mode, len(axes)), strict=True)):
             own = {name: values[k] for name, values in split.items()}
             if not nothing(own[each[0]]):
                 input = one(input, axis=axis, mode=side, cval=cval, **own, **rest)
@@ -128,7 +128,7 @@ def gradient_filter(across):
     """Return the body of a filter that takes central differences along an axis, and weights along the others."""
 
     def body(input, axis=-1, mode="reflect", cval=0.0):
-        modes = for_each(mode, ndim_of(input))
+        modes = per_axis(mode, ndim_of(input))
         axis %= ndim_of(input)
         result = correlate1d(input, np.array([-1.0, 0.0, 1.0]), axis, modes[axis], cval)
         for other in range(ndim_of(input)):
@@ -144,20 +144,20 @@ def over_axes(body):
 
     @wraps(body)
     def combined(input, **given):
-        return body(input, **given) if listed(given.get("axes"), ndim_of(input)) else copied(input)
+        return body(input, **given) if axis_list(given.get("axes"), ndim_of(input)) else copied(input)
 
     return combined
 
 
 @over_axes
 def laplace(input, mode="reflect", cval=0.0, *, axes=None):
-    axes, second = listed(axes, ndim_of(input)), np.array([1.0, -2.0, 1.0])
-    return sum(correlate1d(input, second, axis, side, cval) for axis, side in zip(axes, for_each(mode, len(axes)), strict=True))
+    axes, second = axis_list(axes, ndim_of(input)), np.array([1.0, -2.0, 1.0])
+    return sum(correlate1d(input, second, axis, side, cval) for axis, side in zip(axes, per_axis(mode, len(axes)), strict=True))
 
 
 def gaussians(input, sigma, order, mode, cval, axes, kwargs):
     """Return, for each axis, the Gaussian filter of an order along it and of order 0 along the others."""
-    axes = listed(axes, ndim_of(input))
+    axes = axis_list(axes, ndim_of(input))
     orders = order * np.eye(len(axes), dtype=int)
     return [gaussian_filter(input, sigma, list(own), mode, cval, axes=axes, **kwargs) for own in orders]
 
@@ -179,8 +179,8 @@ def windows(x, size, axis, mode, cval, origin):
     """Return the elements that a window has at each place, along a first axis."""
     before = size // 2 + origin
     widths = [(before, size - 1 - before) if k == axis % ndim_of(x) else (0, 0) for k in range(ndim_of(x))]
-    padded = lengthened(x, widths, mode, cval)
-    return np.stack([cut(padded, [(axis, k, shape_of(x)[axis])]) for k in range(size)])
+    padded = pad_ends(x, widths, mode, cval)
+    return np.stack([cut_part(padded, [(axis, k, shape_of(x)[axis])]) for k in range(size)])
 
 
 def sized(size, footprint, name):
@@ -201,7 +201,7 @@ def extreme_filters(choose, name):
     return one, several
 
 
-def mirrored(size, origin):
+def dilation_origin(size, origin):
     """Return the origin of a window that dilates where that of another erodes."""
     return [-shift - (width % 2 == 0) for width, shift in zip(size, origin, strict=True)]
 
@@ -211,19 +211,19 @@ def morphology(*steps, combine=lambda result, x: result):
 
     def filtered(input, size=None, footprint=None, mode="reflect", cval=0.0, origin=0):
         sized(size, footprint, "grey_erosion and its kin")
-        size, origin = (list(for_each(given, ndim_of(input))) for given in (size, origin))
+        size, origin = (list(per_axis(given, ndim_of(input))) for given in (size, origin))
         result = input
         for step in steps:
             fn = BODIES["maximum_filter" if step > 0 else "minimum_filter"]
-            result = fn(result, size, None, mode, cval, mirrored(size, origin) if step > 0 else origin)
+            result = fn(result, size, None, mode, cval, dilation_origin(size, origin) if step > 0 else origin)
         return combine(result, input)
 
     return filtered
 
 
 def median_filter(input, size=None, footprint=None, mode="reflect", cval=0.0, origin=0, *, axes=None):
-    axes, size = listed(axes, ndim_of(input)), sized(size, footprint, "median_filter")
-    for axis, width, shift in zip(axes, for_each(size, len(axes)), for_each(origin, len(axes)), strict=True):
+    axes, size = axis_list(axes, ndim_of(input)), sized(size, footprint, "median_filter")
+    for axis, width, shift in zip(axes, per_axis(size, len(axes)), per_axis(origin, len(axes)), strict=True):
         # the windows stand in front, so that axes are counted from the end
         input = windows(input, width, axis - len(axes), mode, cval, shift)
     whole_windows = np.reshape(input, (-1, *shape_of(input)[len(axes) :]))
@@ -255,7 +255,7 @@ def coefficients_transpose(g, x, order, axis, mode):
 
 
 REFLECTED = ("reflect", "grid-mirror", "nearest")
-spline_coefficients = named(coefficients, "scipy.ndimage.spline_filter1d")
+spline_coefficients = dispatching_as(coefficients, "scipy.ndimage.spline_filter1d")
 linear(spline_coefficients, coefficients_transpose)
 
 
@@ -269,7 +269,7 @@ def spline_filter(input, order=3, mode="mirror"):
     return input
 
 
-def inside(places, size, mode):
+def inner_places(places, size, mode):
     """Return the places of an array that places outside of it stand for."""
     if mode in ("reflect", "grid-mirror"):
         places = places % (2 * size)
@@ -298,12 +298,12 @@ def map_coordinates(input, coordinates, order=3, mode="constant", cval=0.0, pref
         return real + 1j * imag
     if prefilter and order > 1:
         if mode in ("nearest", "grid-constant"):
-            input, coordinates = lengthened(input, 12, mode, cval), coordinates + 12.0
+            input, coordinates = pad_ends(input, 12, mode, cval), coordinates + 12.0
         input = spline_filter(input, order, mode)
     if mode == "grid-constant":  # what is far outside meets the constant alone
         reach = order // 2 + 1
         shape = np.reshape(shape_of(input), (-1,) + (1,) * (ndim_of(coordinates) - 1))
-        input, coordinates = lengthened(input, 2 * reach, mode, cval), np.clip(coordinates, -1.0 * reach, shape + reach - 1.0) + 2.0 * reach
+        input, coordinates = pad_ends(input, 2 * reach, mode, cval), np.clip(coordinates, -1.0 * reach, shape + reach - 1.0) + 2.0 * reach
     known, places, weights, ndim = True, [], [], ndim_of(input)
     for axis, size in enumerate(shape_of(input)):
         at = coordinates[axis] + 0.0
@@ -320,7 +320,7 @@ def map_coordinates(input, coordinates, order=3, mode="constant", cval=0.0, pref
         start = np.floor(stopped(at) + half)
         index = start.astype(int) - order // 2 + np.reshape(np.arange(order + 1), (-1,) + (1,) * ndim_of(at))
         lead = (1,) * axis + (order + 1,) + (1,) * (ndim - 1 - axis)
-        places.append(np.reshape(inside(index, size, mode), lead + shape_of(at)))
+        places.append(np.reshape(inner_places(index, size, mode), lead + shape_of(at)))
         weights.append(basis(at - start + half, order))
     result = getitem(input, tuple(places))
     for part in weights:
@@ -328,20 +328,20 @@ def map_coordinates(input, coordinates, order=3, mode="constant", cval=0.0, pref
     return np.where(known, result, cval) if mode == "constant" else result
 
 
-def column(values, ndim):
+def as_column(values, ndim):
     """Return a number for each axis as an array that broadcasts against coordinates."""
     return np.reshape(np.zeros(ndim) + values, (-1,) + (1,) * ndim)
 
 
 def shift(input, shift, order=3, mode="constant", cval=0.0, prefilter=True):
-    return map_coordinates(input, np.indices(shape_of(input), float) - column(shift, ndim_of(input)), order, mode, cval, prefilter)
+    return map_coordinates(input, np.indices(shape_of(input), float) - as_column(shift, ndim_of(input)), order, mode, cval, prefilter)
 
 
 def zoom(input, zoom, order=3, mode="constant", cval=0.0, prefilter=True):
     shape = np.array(shape_of(input))
-    sizes = [round(n * factor) for n, factor in zip(shape.tolist(), for_each(zoom, shape.size), strict=True)]
+    sizes = [round(n * factor) for n, factor in zip(shape.tolist(), per_axis(zoom, shape.size), strict=True)]
     steps = [(n - 1) / (m - 1) if m > 1 else 1.0 for n, m in zip(shape.tolist(), sizes, strict=True)]
-    return map_coordinates(input, np.indices(sizes, float) * column(steps, shape.size), order, mode, cval, prefilter)
+    return map_coordinates(input, np.indices(sizes, float) * as_column(steps, shape.size), order, mode, cval, prefilter)
 
 
 def affine_transform(input, matrix, offset=0.0, output_shape=None, order=3, mode="constant", cval=0.0, prefilter=True):
@@ -349,7 +349,7 @@ def affine_transform(input, matrix, offset=0.0, output_shape=None, order=3, mode
     if ndim_of(matrix) == 2 and shape_of(matrix)[1] == ndim + 1:
         matrix, offset = matrix[:ndim, :ndim], matrix[:ndim, ndim]
     at = np.indices(shape_of(input) if output_shape is None else output_shape, float)
-    at = np.tensordot(matrix, at, 1) if ndim_of(matrix) == 2 else column(matrix, ndim) * at
+    at = np.tensordot(matrix, at, 1) if ndim_of(matrix) == 2 else as_column(matrix, ndim) * at
     return map_coordinates(input, at + np.reshape(np.zeros(ndim) + offset, (-1,) + (1,) * (ndim_of(at) - 1)), order, mode, cval, prefilter)
 
 
@@ -374,4 +374,4 @@ BODIES |= {
     "white_tophat": morphology(-1, 1, combine=lambda result, x: x - result),
     "black_tophat": morphology(1, -1, combine=lambda result, x: result - x),
 }
-FUNCTIONS = entered(sn, BODIES)
+FUNCTIONS = enter_bodies(sn, BODIES)

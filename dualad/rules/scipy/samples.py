@@ -12,16 +12,16 @@ from scipy import special as sp
 from scipy import stats
 
 from ..kinds import any_traced, ndim_of, shape_of
-from .entering import by_body, by_name, entered
+from .entering import by_body, by_name, enter_bodies
 
 
-def centred(a, axis):
+def subtract_mean(a, axis):
     return a - np.mean(a, axis=axis, keepdims=True)
 
 
 def moment_ratio(a, axis, order):
     """Return a central moment by the same power of the standard deviation."""
-    rest = centred(a, axis)
+    rest = subtract_mean(a, axis)
     return np.mean(rest**order, axis=axis) / np.mean(rest**2, axis=axis) ** (0.5 * order)
 
 
@@ -34,7 +34,7 @@ def trim_mean(a, proportiontocut, axis=0):
 
 
 def moment(a, order=1, axis=0, *, center=None):
-    rest = centred(a, axis) if center is None else a - center
+    rest = subtract_mean(a, axis) if center is None else a - center
     return np.mean(rest**order, axis=axis)
 
 
@@ -61,7 +61,7 @@ class Correlation(NamedTuple):
 def pearsonr(x, y, *, axis=0):
     """The probability is that of a beta distribution on (-1, 1)."""
     size = shape_of(x)[axis]
-    x, y = (part / np.sqrt(np.sum(part * part, axis=axis, keepdims=True)) for part in (centred(x, axis), centred(y, axis)))
+    x, y = (part / np.sqrt(np.sum(part * part, axis=axis, keepdims=True)) for part in (subtract_mean(x, axis), subtract_mean(y, axis)))
     r = np.sum(x * y, axis=axis)
     half = 0.5 * size - 1.0
     return Correlation(r, 2.0 * sp.betainc(half, half, 0.5 * (1.0 - np.abs(r))))
@@ -72,18 +72,18 @@ def mean(a, axis, weights):
 
 
 def skew(a, axis=0, bias=True):
-    n, ratio = count(a, axis), moment_ratio(a, axis, 3)
+    n, ratio = sample_count(a, axis), moment_ratio(a, axis, 3)
     return ratio if bias or n < 3 else ratio * (np.sqrt(n * (n - 1.0)) / (n - 2.0))
 
 
 def kurtosis(a, axis=0, fisher=True, bias=True):
-    n, ratio = count(a, axis), moment_ratio(a, axis, 4)
+    n, ratio = sample_count(a, axis), moment_ratio(a, axis, 4)
     if not bias and n > 3:
         ratio = ((n * n - 1.0) * ratio - 3.0 * (n - 1.0) ** 2) / ((n - 2.0) * (n - 3.0)) + 3.0
     return ratio - (3.0 if fisher else 0.0)
 
 
-def count(a, axis):
+def sample_count(a, axis):
     """Return how many numbers a statistic along some axes is of."""
     shape = shape_of(a)
     return math.prod(shape if axis is None else (shape[k] for k in np.atleast_1d(axis)))
@@ -115,15 +115,15 @@ BODIES |= {
     "pmean": lambda a, p, *, axis=0, weights=None: mean(a**p, axis, weights) ** (1.0 / p),
     "gmean": lambda a, axis=0, *, weights=None: np.exp(mean(np.log(a), axis, weights)),
     "hmean": lambda a, axis=0, *, weights=None: 1.0 / mean(1.0 / a, axis, weights),
-    "sem": lambda a, axis=0, ddof=1: np.std(a, axis=axis, ddof=ddof) / np.sqrt(count(a, axis)),
+    "sem": lambda a, axis=0, ddof=1: np.std(a, axis=axis, ddof=ddof) / np.sqrt(sample_count(a, axis)),
 }
 BODIES = {name: statistic(body) for name, body in BODIES.items()} | {
-    "zscore": lambda a, axis=0, ddof=0: centred(a, axis) / np.std(a, axis=axis, ddof=ddof, keepdims=True),
+    "zscore": lambda a, axis=0, ddof=0: subtract_mean(a, axis) / np.std(a, axis=axis, ddof=ddof, keepdims=True),
     "zmap": lambda scores, compare, axis=0, ddof=0: (
         (scores - np.mean(compare, axis=axis, keepdims=True)) / np.std(compare, axis=axis, ddof=ddof, keepdims=True)
     ),
 }
-STATISTICS = entered(stats, BODIES)
+STATISTICS = enter_bodies(stats, BODIES)
 
 
 def correlated(*args, **kwargs):

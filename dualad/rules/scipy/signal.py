@@ -14,8 +14,8 @@ from scipy import signal as ss
 
 from ..fft import half_weights
 from ..kinds import explicit, is_complex, ndim_of, shape_of
-from .convolutions import cut, filtered, whole
-from .entering import by_name, entered, named
+from .convolutions import cut_part, filter_full, whole
+from .entering import by_name, dispatching_as, enter_bodies
 from .ndimage import convolve1d, median_filter
 
 # --- convolutions -------------------------------------------------------------------------------------------------------------------
@@ -32,7 +32,7 @@ def middle(full, a, b, mode, axes):
         n, m = shape_of(a)[axis], shape_of(b)[axis]
         count = n if mode == "same" else abs(n - m) + 1
         pieces.append((axis, (n + m - 1 - count) // 2, count))
-    return cut(full, pieces)
+    return cut_part(full, pieces)
 
 
 def convolve(in1, in2, mode="full", axes=None):
@@ -82,10 +82,10 @@ def backwards(a, g):
     return np.flip(recursion(a, np.flip(g, -1)), -1)
 
 
-recursion: Any = named(recurse, "scipy.signal.lfilter")
+recursion: Any = dispatching_as(recurse, "scipy.signal.lfilter")
 explicit(
     recursion,
-    (lambda t, ans, a, u: -recursion(a, first(filtered(t, ans), ans)), lambda t, ans, a, u: recursion(a, t)),
+    (lambda t, ans, a, u: -recursion(a, first(filter_full(t, ans), ans)), lambda t, ans, a, u: recursion(a, t)),
     (lambda g, ans, a, u: -delayed_products(backwards(a, g), ans, shape_of(a)[0]), lambda g, ans, a, u: backwards(a, g)),
     batch=lambda fn, args, kwargs, batched: fn(*args) if batched == {1} else NotImplemented,
 )
@@ -95,7 +95,7 @@ def first(x, like):
     return x[..., : shape_of(like)[-1]]
 
 
-def lengthened(x, size):
+def pad_behind(x, size):
     """Return an array with zeros behind, along the last axis."""
     return np.pad(x, [(0, 0)] * (ndim_of(x) - 1) + [(0, size - shape_of(x)[-1])])
 
@@ -104,19 +104,19 @@ def lfilter(b, a, x, axis=-1, zi=None):
     b, a, x = np.reshape(b, (-1,)), np.reshape(a, (-1,)), np.moveaxis(x, axis, -1)
     size = shape_of(x)[-1]
     order = max(shape_of(a)[0], shape_of(b)[0]) - 1
-    forced = lengthened(filtered(b, x), size + order)
+    forced = pad_behind(filter_full(b, x), size + order)
     if zi is not None:
-        forced = forced + a[0] * lengthened(np.moveaxis(zi, axis, -1), size + order)
+        forced = forced + a[0] * pad_behind(np.moveaxis(zi, axis, -1), size + order)
     y = recursion(a, forced[..., :size])
     if zi is None:
         return np.moveaxis(y, -1, axis)
-    rest = (forced - lengthened(filtered(a, y), size + order))[..., size:] / a[0]
+    rest = (forced - pad_behind(filter_full(a, y), size + order))[..., size:] / a[0]
     return np.moveaxis(y, -1, axis), np.moveaxis(rest, -1, axis)
 
 
 def lfilter_zi(b, a):
     """Return the state of a filter that answers ones by its gain at frequency 0, each a sum of what is still to come."""
-    b, a = (lengthened(np.reshape(x, (-1,)), max(np.size(b), np.size(a))) for x in (b, a))
+    b, a = (pad_behind(np.reshape(x, (-1,)), max(np.size(b), np.size(a))) for x in (b, a))
     steps = (b - a * (np.sum(b) / np.sum(a))) / a[0]
     return np.flip(np.cumsum(np.flip(steps)))[1:]
 
@@ -145,7 +145,7 @@ def sosfilt_zi(sos):
 PADDINGS: dict[str, Any] = {"odd": {"mode": "reflect", "reflect_type": "odd"}, "even": {"mode": "reflect"}, "constant": {"mode": "edge"}}
 
 
-def both_ways(step, x, axis, padtype, edge):
+def filter_both_ways(step, x, axis, padtype, edge):
     """Filter a signal, lengthened at its ends, forwards and backwards; `step` filters along the last axis, from the state of its start."""
     x = np.moveaxis(x, axis, -1)
     if padtype is not None and edge > 0:
@@ -162,7 +162,7 @@ def filtfilt(b, a, x, axis=-1, padtype="odd", padlen=None, method="pad"):
     b, a = np.reshape(b, (-1,)), np.reshape(a, (-1,))
     zi = lfilter_zi(b, a)
     edge = 3 * max(shape_of(a)[0], shape_of(b)[0]) if padlen is None else padlen
-    return both_ways(lambda x: lfilter(b, a, x, zi=zi * x[..., :1])[0], x, axis, padtype, edge)
+    return filter_both_ways(lambda x: lfilter(b, a, x, zi=zi * x[..., :1])[0], x, axis, padtype, edge)
 
 
 def sosfiltfilt(sos, x, axis=-1, padtype="odd", padlen=None):
@@ -174,7 +174,7 @@ def sosfiltfilt(sos, x, axis=-1, padtype="odd", padlen=None):
         states = np.reshape(zi, (shape_of(sos)[0], *(1,) * (ndim_of(x) - 1), 2))
         return sosfilt(sos, x, zi=states * x[..., :1])[0]
 
-    return both_ways(step, x, axis, padtype, 3 * taps if padlen is None else padlen)
+    return filter_both_ways(step, x, axis, padtype, 3 * taps if padlen is None else padlen)
 
 
 def decimate(x, q, n=None, ftype="iir", axis=-1, zero_phase=True):
@@ -208,7 +208,7 @@ def savgol_filter(x, window_length, polyorder, deriv=0, delta=1.0, axis=-1, mode
     y = convolve1d(x, taps, mode="constant" if mode == "interp" else mode, cval=cval)
     if mode == "interp":
         edges = ss.savgol_filter(np.eye(window_length), window_length, polyorder, deriv, delta, axis=-1)
-        inner = cut(y, [(-1, half, shape_of(x)[-1] - 2 * half)])
+        inner = cut_part(y, [(-1, half, shape_of(x)[-1] - 2 * half)])
         y = np.concatenate([x[..., :window_length] @ edges[:, :half], inner, x[..., -window_length:] @ edges[:, -half:]], -1)
     return np.moveaxis(y, -1, axis)
 
@@ -241,7 +241,7 @@ def upfirdn(h, x, up=1, down=1, axis=-1):
     x = np.moveaxis(x, axis, -1)
     spread = np.reshape(np.pad(x[..., None], [(0, 0)] * ndim_of(x) + [(0, up - 1)]), (*shape_of(x)[:-1], -1))
     spread = spread[..., : shape_of(spread)[-1] - up + 1]
-    return np.moveaxis(filtered(h, spread)[..., ::down], -1, axis)
+    return np.moveaxis(filter_full(h, spread)[..., ::down], -1, axis)
 
 
 def deconvolve(signal, divisor):
@@ -303,4 +303,4 @@ BODIES |= {  # how a convolution is computed changes no derivative
     "detrend": detrended,
     "medfilt": lambda volume, kernel_size=None: median_filter(volume, 3 if kernel_size is None else kernel_size, mode="constant"),
 }
-FUNCTIONS = entered(ss, BODIES)
+FUNCTIONS = enter_bodies(ss, BODIES)

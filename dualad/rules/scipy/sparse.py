@@ -14,7 +14,7 @@ from ..kinds import any_traced, bilinear, primitive, shape_of
 from ..linalg import mT
 from ..shapes import as_array
 from ..sparse import is_sparse, times_sparse
-from .entering import settled
+from .entering import plain_copies
 
 # --- primitives: the places of the entries are those of a plain matrix in csr or csc format ---------------------------------------------
 
@@ -203,7 +203,9 @@ def kind_of(name: str) -> Any:
 
     class Made(scipys, metaclass=Kind):
         def __new__(cls, arg1: Any = None, shape: Any = None, *args: Any, **kwargs: Any) -> Any:
-            if type(arg1) is tuple and any_traced(arg1[0]) and any_traced(settled(as_array(arg1[0])[:0])):  # no buffer of plain numbers
+            if (
+                type(arg1) is tuple and any_traced(arg1[0]) and any_traced(plain_copies(as_array(arg1[0])[:0]))
+            ):  # no buffer of plain numbers
                 if kind_of_entries is None:
                     raise TypeError(f"scipy.sparse.{name} takes no traced entries: give csr_array((data, (rows, columns)), shape)")
                 return entries(kind_of_entries, arg1, shape)

@@ -40,7 +40,7 @@ def solved_by_factors(b, factors, trans):
 # --- what SciPy calls them ----------------------------------------------------------------------------------------------------------
 
 
-def split(a: Any, name: str, b: Any) -> tuple:
+def split_system(a: Any, name: str, b: Any) -> tuple:
     """Return the entries and the places of a matrix, and the right-hand side as SciPy's solvers take it."""
     if is_sparse(b):
         raise TypeError(f"scipy.sparse.linalg.{name} has no derivative of sparse right-hand sides: give an array, b.toarray()")
@@ -57,7 +57,7 @@ def spsolve(A: Any, b: Any, permc_spec: str | None = None, use_umfpack: bool = T
     """``scipy.sparse.linalg.spsolve``, with derivatives by b, and by the entries of a matrix made of traced data."""
     if not any_traced(b) and not isinstance(A, Entries):
         return spl.spsolve(A, b, permc_spec, use_umfpack)
-    data, places, b = split(A, "spsolve", b)
+    data, places, b = split_system(A, "spsolve", b)
     return solved(data, b, places, (("permc_spec", permc_spec), ("use_umfpack", use_umfpack)))
 
 

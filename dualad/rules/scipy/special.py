@@ -13,7 +13,7 @@ from scipy import special as sp
 from ..constants import stopped
 from ..cotangents import FLOAT, restore_axes
 from ..primitives import all_finite
-from .entering import by_body, by_name, by_partials, of_arrays, shortened
+from .entering import by_body, by_name, by_partials, taking_lists, with_short_path
 
 
 def top_of(a, axis):
@@ -110,7 +110,7 @@ BODIES |= {
 }
 SAMPLE = np.sin(np.arange(91.0) ** 2).reshape(7, 13)
 SCIPYS = {name: getattr(sp, name) for name in BODIES}
-SCIPYS["logsumexp"] = shortened(sp.logsumexp, logsumexp_in_short, [(SAMPLE, axis) for axis in (None, 0, 1)])
+SCIPYS["logsumexp"] = with_short_path(sp.logsumexp, logsumexp_in_short, [(SAMPLE, axis) for axis in (None, 0, 1)])
 FUNCTIONS = {name: by_body(SCIPYS[name], body, f"scipy.special.{name}", RULES.get(name)) for name, body in BODIES.items()}
 polygamma: Any = by_partials(sp.polygamma, None, lambda ans, n, x: polygamma(n + 1, x), name="scipy.special.polygamma")
 FUNCTIONS["polygamma"] = polygamma
@@ -136,4 +136,4 @@ def spherical(name: str, sign: float) -> Callable:
 FUNCTIONS |= {f"spherical_{kind}": spherical(f"spherical_{kind}", 1.0 if kind[0] in "jy" else -1.0) for kind in ("jn", "yn", "in", "kn")}
 #: what SciPy writes with ufuncs that have rows
 OF_UFUNCS = ("lambertw", "zeta", "sinc", "softplus", "jvp", "yvp", "ivp", "kvp", "h1vp", "h2vp")
-FUNCTIONS |= {name: of_arrays(getattr(sp, name)) for name in OF_UFUNCS if hasattr(sp, name)}
+FUNCTIONS |= {name: taking_lists(getattr(sp, name)) for name in OF_UFUNCS if hasattr(sp, name)}

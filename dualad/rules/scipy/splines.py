@@ -17,7 +17,7 @@ from ..batching import of_columns
 from ..constants import stopped
 from ..indexing import getitem
 from ..kinds import linear, ndim_of, shape_of
-from .entering import named
+from .entering import dispatching_as
 
 # --- evaluation ---------------------------------------------------------------------------------------------------------------------
 
@@ -27,7 +27,7 @@ def segment(knots, x, low, high):
     return np.clip(np.searchsorted(knots, stopped(x), side="right") - 1, low, high)
 
 
-def within(x, first, last, extrapolate):
+def clip_places(x, first, last, extrapolate):
     """Return places inside of an interval, and whether they were there (None where it does not matter)."""
     if extrapolate == "periodic":
         return x - (last - first) * np.floor(stopped(x - first) / (last - first)), None
@@ -35,7 +35,7 @@ def within(x, first, last, extrapolate):
     return x, None if extrapolate else (plain >= first) & (plain <= last)
 
 
-def arranged(values, known, x, axis):
+def arrange_axes(values, known, x, axis):
     """Return values with the axes of the places at `axis`; NaN where there are none."""
     if known is not None:
         values = np.where(np.reshape(known, shape_of(known) + (1,) * (ndim_of(values) - ndim_of(known))), values, np.nan)
@@ -46,7 +46,7 @@ def arranged(values, known, x, axis):
 def piecewise(t, c, k, x, nu=0, extrapolate=True, axis=0):
     """Evaluate polynomials in powers of the distance from the knot before (Horner)."""
     order = shape_of(c)[0] - 1
-    places, known = within(x, t[0], t[-1], extrapolate)
+    places, known = clip_places(x, t[0], t[-1], extrapolate)
     j = segment(t, places, 0, shape_of(t)[0] - 2)
     distance = places - getitem(t, j)
     distance = np.reshape(distance, shape_of(distance) + (1,) * (ndim_of(c) - 2))
@@ -54,18 +54,18 @@ def piecewise(t, c, k, x, nu=0, extrapolate=True, axis=0):
     for i in range(order - nu + 1):
         factor = float(np.prod(np.arange(order - i, order - i - nu, -1)))
         total = total * distance + factor * getitem(c[i], j)
-    return arranged(total, known, x, axis)
+    return arrange_axes(total, known, x, axis)
 
 
 def b_spline(t, c, k, x, nu=0, extrapolate=True, axis=0):
     """Evaluate a spline (de Boor); its derivative is one of the differences of its coefficients."""
     size = shape_of(t)[0] - k - 1
     first, last, c = t[k], t[size], c[:size]
-    places, known = within(x, first, last, extrapolate)
-    t, c, k = differentiated(t, c, k, min(nu, k + 1))
+    places, known = clip_places(x, first, last, extrapolate)
+    t, c, k = differentiate_spline(t, c, k, min(nu, k + 1))
     size = shape_of(t)[0] - k - 1
     if k < 0:
-        return arranged(np.reshape(0.0 * places, shape_of(x) + (1,) * (ndim_of(c) - 1)) + 0.0 * c[0], known, x, axis)
+        return arrange_axes(np.reshape(0.0 * places, shape_of(x) + (1,) * (ndim_of(c) - 1)) + 0.0 * c[0], known, x, axis)
     j = segment(t, places, k, size - 1)
     spread = lambda v: np.reshape(v, shape_of(v) + (1,) * (ndim_of(c) - 1))
     parts = [getitem(c, j - k + r) for r in range(k + 1)]
@@ -74,10 +74,10 @@ def b_spline(t, c, k, x, nu=0, extrapolate=True, axis=0):
             left, right = getitem(t, j - k + r), getitem(t, j + 1 + r - level)
             share = spread((places - left) / (right - left))
             parts[r] = (1.0 - share) * parts[r - 1] + share * parts[r]
-    return arranged(parts[k] + spread(0.0 * places), known, x, axis)
+    return arrange_axes(parts[k] + spread(0.0 * places), known, x, axis)
 
 
-def differentiated(t, c, k, nu):
+def differentiate_spline(t, c, k, nu):
     """Return knots, coefficients and degree of a derivative of a spline."""
     for _ in range(nu):
         size = shape_of(t)[0] - k - 1
@@ -87,7 +87,7 @@ def differentiated(t, c, k, nu):
     return t, c, k
 
 
-def integrated(t, c, k, nu):
+def integrate_spline(t, c, k, nu):
     """Return knots, coefficients and degree of an integral of a spline, `nu` times from its first knot on."""
     for _ in range(nu):
         size = shape_of(t)[0] - k - 1
@@ -101,7 +101,7 @@ def column(values, like):
     return np.reshape(values, (-1,) + (1,) * (ndim_of(like) - 1))
 
 
-def lowered(t, c, k, nu):
+def differentiate_polynomials(t, c, k, nu):
     """Return knots, coefficients and degree of a derivative of polynomials."""
     order = shape_of(c)[0] - 1
     if nu > order:
@@ -136,7 +136,7 @@ def solve(b, matrix, transposed=False):
     return matrix.factors.solve(flat, "T" if transposed else "N").reshape(b.shape)
 
 
-solved: Any = named(solve, "scipy.interpolate.make_interp_spline")
+solved: Any = dispatching_as(solve, "scipy.interpolate.make_interp_spline")
 linear(solved, lambda g, b, matrix, transposed=False: solved(g, matrix, not transposed), batch=of_columns(0))
 
 
@@ -155,7 +155,7 @@ def hermite(x, y, slopes):
 CONDITIONS = {"clamped": (1, 0.0), "natural": (2, 0.0)}
 
 
-def conditions(bc_type):
+def end_conditions(bc_type):
     """Return the conditions at the two ends."""
     ends = (bc_type, bc_type) if isinstance(bc_type, str) else bc_type
     return [CONDITIONS.get(end, end) if isinstance(end, str) else end for end in ends]
@@ -165,7 +165,7 @@ def cubic_slopes(x, y, bc_type):
     """Return the slopes of the cubic spline: that it bends smoothly at each knot is an equation of three of them (de Boor, ch. IV)."""
     n, dx = shape_of(x)[0], np.diff(x)
     chords = np.diff(y, axis=0) / column(dx, y)
-    start, end = conditions(bc_type)
+    start, end = end_conditions(bc_type)
     if n == 2:
         start, end = ((1, chords[0]) if condition in ("not-a-knot", "periodic") else condition for condition in (start, end))
     inner = 3.0 * (column(dx[1:], y) * chords[:-1] + column(dx[:-1], y) * chords[1:])

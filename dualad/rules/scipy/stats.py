@@ -24,14 +24,14 @@ from ..decompositions import triangle
 from ..kinds import any_traced, constant
 from ..primitives import all_finite
 from ..shapes import as_array
-from .entering import by_body, by_partials, named, shortened
+from .entering import by_body, by_partials, dispatching_as, with_short_path
 from .samples import STATISTICS
 
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 NUMBERS = {float, int, np.float64}
 
 
-def within(high, formula, outside):
+def between_zero_and(high, formula, outside):
     """Return a formula for z between 0 and `high` alone; it gets a number there where z is outside."""
 
     def chosen(z, *shapes):
@@ -164,7 +164,7 @@ def log_density_of(standard: Callable) -> Callable:
 def value_in_short(distribution: str, scipys: Callable) -> Callable:
     """Return SciPy's log density without its checks of arguments, where they are plain and in order."""
     shapes, high, *_ = CONTINUOUS[distribution]
-    log_density = log_density_of(within(high, SCIPYS[distribution], -np.inf))
+    log_density = log_density_of(between_zero_and(high, SCIPYS[distribution], -np.inf))
 
     def short(x, *rest):
         if not all(type(part) in NUMBERS or (type(part) is np.ndarray and part.dtype is FLOAT) for part in (x, *rest)):
@@ -177,7 +177,7 @@ def value_in_short(distribution: str, scipys: Callable) -> Callable:
             return value if value.size and all_finite(value) else None  # SciPy warns of more where there is nothing
 
     sample = np.geomspace(1e-4, 1.0 if high == 1.0 else 50.0, 99)
-    return shortened(scipys, short, [(sample, *(1.7 + k for k in range(len(shapes.split()))), -1e-5, 1.3)])
+    return with_short_path(scipys, short, [(sample, *(1.7 + k for k in range(len(shapes.split()))), -1e-5, 1.3)])
 
 
 def partials_of_log_density(slope: Callable, by_shapes: Iterable[Callable]) -> tuple[Callable, ...]:
@@ -200,8 +200,8 @@ def continuous(distribution: str) -> SimpleNamespace:
     """Return the methods of a continuous distribution."""
     shapes, high, formula, slopes = CONTINUOUS[distribution]
     names = shapes.split()
-    log_density = log_density_of(within(high, formula, -np.inf))
-    by_z, *by_shapes = (within(high, slope, 0.0) for slope in slopes)
+    log_density = log_density_of(between_zero_and(high, formula, -np.inf))
+    by_z, *by_shapes = (between_zero_and(high, slope, 0.0) for slope in slopes)
     moving = [BY_SHAPE.get((distribution, shape)) for shape in names]
 
     def at_point(rule, x, *rest):
@@ -252,7 +252,7 @@ def discrete(distribution: str) -> SimpleNamespace:
     """Return the masses and distribution functions of a discrete distribution, with derivatives by its parameters."""
     shapes, log_mass, below, above, highest = DISCRETE[distribution]
     names = shapes.split()
-    quantile = named(lambda *args: getattr(stats, distribution).ppf(*args), f"scipy.stats.{distribution}.ppf")
+    quantile = dispatching_as(lambda *args: getattr(stats, distribution).ppf(*args), f"scipy.stats.{distribution}.ppf")
     constant(quantile)
 
     def masses(k, *rest):
@@ -322,25 +322,25 @@ def normal_body(x, mean=None, cov=1, allow_singular=False):
     return np.squeeze(np.reshape(out, np.shape(rest)[:-1]))
 
 
-def full(cov):
+def full_matrix(cov):
     """Return the matrix of which a covariance holds the lower triangle: itself, where it is symmetric, at a tenth of the cost."""
     return cov if type(cov) is np.ndarray and (cov == cov.T).all() else triangle(cov)
 
 
 def slope_by_covariance(x, mean, cov):
     """Return the derivative of a log density by a covariance of which both triangles change."""
-    precision = np.linalg.inv(full(cov))
+    precision = np.linalg.inv(full_matrix(cov))
     pull = precision @ (x - mean)
     return 0.5 * (np.outer(pull, pull) - precision)
 
 
-def folded(slope):
+def fold_triangle(slope):
     """Return the derivative by the lower triangle, which alone is read."""
     return np.tril(2.0 * slope) - np.diag(np.diagonal(slope))
 
 
 def pull_to(x, mean, cov):
-    return np.linalg.solve(full(cov), x - mean)
+    return np.linalg.solve(full_matrix(cov), x - mean)
 
 
 #: JVPs and VJPs by the point, the mean and the covariance; of one point
@@ -353,7 +353,7 @@ NORMAL_RULES = (
     [
         lambda g, ans, x, mean, cov: -g * pull_to(x, mean, cov),
         lambda g, ans, x, mean, cov: g * pull_to(x, mean, cov),
-        lambda g, ans, x, mean, cov: g * folded(slope_by_covariance(x, mean, cov)),
+        lambda g, ans, x, mean, cov: g * fold_triangle(slope_by_covariance(x, mean, cov)),
     ],
     lambda x, mean, cov, *args, **kwargs: (
         not args and not kwargs and np.ndim(cov) == 2 and np.shape(x) == np.shape(mean) == np.shape(cov)[:1]

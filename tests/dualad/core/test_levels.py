@@ -11,7 +11,7 @@ from interrupting import interrupted
 import dualad
 from checkpoint import chain, grad, vjp
 from checkpoint.reverse.tape import Tape
-from dualad.core.levels import FILLED, Level, live
+from dualad.core.levels import FILLED, Level, live_levels
 from dualad.graph.trace import Trace
 
 X = np.array([0.25, 0.5])
@@ -42,7 +42,7 @@ CALLS = {
 def test_an_interrupt_leaves_the_error_state(name):
     call = CALLS[name]
     call()
-    levels = set(live())
+    levels = set(live_levels())
     with np.errstate(divide="raise", over="ignore", invalid="warn", under="print"):
         errors = np.geterr()
         for number in count(0, {"derivative": 1, "pullback": 1, "compiled chain": 23}.get(name, 7)):
@@ -54,4 +54,4 @@ def test_an_interrupt_leaves_the_error_state(name):
                 break
         assert number > 20
     gc.collect()
-    assert levels >= live() and not FILLED
+    assert levels >= live_levels() and not FILLED

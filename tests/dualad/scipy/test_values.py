@@ -15,7 +15,7 @@ pytest.importorskip("scipy")
 from scipy import special as scipys_special
 from scipy import stats as scipys_stats
 
-from dualad.rules.scipy.entering import shortened
+from dualad.rules.scipy.entering import with_short_path
 from dualad.rules.scipy.stats import CONTINUOUS
 from dualad.scipy import special, stats
 
@@ -102,8 +102,8 @@ def test_the_logarithm_of_a_sum_is_that_of_scipy():
 def test_where_the_bits_of_another_scipy_differ_they_are_taken():
     asked = []
     theirs = lambda x: asked.append(x) or x * 1.1
-    assert shortened(theirs, lambda x: x + 0.1 * x, [(np.arange(9.0),)])(3.0) == theirs(3.0)
-    taken = shortened(theirs, lambda x: x * 1.1, [(np.arange(9.0),)])
+    assert with_short_path(theirs, lambda x: x + 0.1 * x, [(np.arange(9.0),)])(3.0) == theirs(3.0)
+    taken = with_short_path(theirs, lambda x: x * 1.1, [(np.arange(9.0),)])
     assert taken(3.0) == 3.0 * 1.1 and asked
     del asked[:]
     assert taken(4.0) == 4.0 * 1.1 and not asked

@@ -11,7 +11,7 @@ from scipy.spatial import distance as sd
 from ...indexing import getitem
 from ...kinds import is_complex, ndim_of, shape_of
 from ...linalg import mT
-from ..entering import by_name, entered
+from ..entering import by_name, enter_bodies
 
 
 def total(x, w=None):
@@ -129,4 +129,4 @@ def squareform(X, force="no", checks=True):
     return getitem(np.concatenate([np.zeros(1), X]), places + places.T)
 
 
-FUNCTIONS = entered(sd, METRICS | by_name(cdist, pdist, squareform))
+FUNCTIONS = enter_bodies(sd, METRICS | by_name(cdist, pdist, squareform))

@@ -43,7 +43,7 @@ def product(p, q):
     return joined(a * u + b * v + np.cross(v, u), a * b - np.sum(v * u, axis=-1, keepdims=True))
 
 
-def positive(q):
+def canonical_sign(q):
     """Return the one of two opposite quaternions whose last element is positive."""
     return np.where(stopped(q[..., 3:]) < 0.0, -1.0, 1.0) * q
 
@@ -106,7 +106,7 @@ def from_matrix(matrix):
 
 
 def as_quat(q, canonical=False, scalar_first=False):
-    q = positive(q) if canonical else q
+    q = canonical_sign(q) if canonical else q
     return np.roll(q, 1, axis=-1) if scalar_first else q
 
 
@@ -121,7 +121,7 @@ def as_matrix(q):
 
 
 def as_rotvec(q, degrees=False):
-    v, w = parts(positive(q))
+    v, w = parts(canonical_sign(q))
     s = norm_squared(v)
     nearly = lambda s: 2.0 / w * (1.0 - s / (3.0 * w**2) + s * s / (5.0 * w**4))
     turned = near_zero(s, nearly, lambda s: 2.0 * np.arctan2(np.sqrt(s), w) / np.sqrt(s)) * v
@@ -129,7 +129,7 @@ def as_rotvec(q, degrees=False):
 
 
 def as_mrp(q):
-    v, w = parts(positive(q))
+    v, w = parts(canonical_sign(q))
     return v / (1.0 + w)
 
 
@@ -155,7 +155,7 @@ def as_euler(q, seq, degrees=False):
 
 
 def magnitude(q):
-    v, w = parts(positive(q))
+    v, w = parts(canonical_sign(q))
     return 2.0 * np.arctan2(np.sqrt(norm_squared(v)), w)[..., 0]
 
 
@@ -187,14 +187,14 @@ def row(name: str, call: Callable, body: Callable) -> Callable:
     return by_body(call, body, f"scipy.spatial.transform.Rotation.{name}")
 
 
-def inwards(body: Callable) -> Any:
+def constructor(body: Callable) -> Any:
     """Return a method that makes a rotation."""
     scipys = getattr(SciPys, body.__name__)
     quaternion = row(body.__name__, lambda *args, **kwargs: scipys(*args, **kwargs).as_quat(), body)
     return classmethod(lambda cls, *args, **kwargs: cls.holding(quaternion(*args, **kwargs)))
 
 
-def outwards(body: Callable) -> Callable:
+def conversion(body: Callable) -> Callable:
     """Return a method that gives numbers."""
     value = row(body.__name__, lambda q, *args, **kwargs: getattr(unit(q), body.__name__)(*args, **kwargs), body)
     return lambda self, *args, **kwargs: value(self.quaternion, *args, **kwargs)
@@ -205,13 +205,13 @@ inverted = row("inv", lambda q: unit(q).inv().as_quat(), inv)
 raised = row("__pow__", lambda q, n: (unit(q) ** n).as_quat(), power)
 
 
-def ours(x: Any) -> Any:
+def as_rotation(x: Any) -> Any:
     return Rotation.holding(x.as_quat()) if isinstance(x, SciPys) else x
 
 
-def scipys_own(x: Any) -> Any:
+def as_scipys(x: Any) -> Any:
     if type(x) in (list, tuple):
-        return type(x)(map(scipys_own, x))
+        return type(x)(map(as_scipys, x))
     if type(x) is not Rotation:
         return x
     if any_traced(x.quaternion):
@@ -219,16 +219,16 @@ def scipys_own(x: Any) -> Any:
     return unit(x.quaternion)
 
 
-def asked(found: Any) -> Any:
+def wrap_method(found: Any) -> Any:
     """Return an attribute of SciPy's class, or of one of its rotations; a method takes and gives rotations of ours."""
-    return (lambda *args, **kwargs: ours(found(*map(scipys_own, args), **kwargs))) if callable(found) else found
+    return (lambda *args, **kwargs: as_rotation(found(*map(as_scipys, args), **kwargs))) if callable(found) else found
 
 
 class Kind(type):
     """Looks up what has no body here at SciPy's class, for plain values."""
 
     def __getattr__(cls, name: str) -> Any:
-        return asked(getattr(SciPys, name))
+        return wrap_method(getattr(SciPys, name))
 
     def __instancecheck__(cls, x: Any) -> bool:
         return type.__instancecheck__(cls, x) or isinstance(x, SciPys)
@@ -251,7 +251,7 @@ class Rotation(metaclass=Kind):
         return Rotation.holding(inverted(self.quaternion))
 
     def __mul__(self, other: Any) -> Rotation:
-        return Rotation.holding(multiplied(self.quaternion, ours(other).quaternion))
+        return Rotation.holding(multiplied(self.quaternion, as_rotation(other).quaternion))
 
     def __pow__(self, n: float) -> Rotation:
         return Rotation.holding(raised(self.quaternion, n))
@@ -271,12 +271,12 @@ class Rotation(metaclass=Kind):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or not hasattr(SciPys, name):
             raise AttributeError(name)
-        return asked(getattr(scipys_own(self), name))
+        return wrap_method(getattr(as_scipys(self), name))
 
 
 WAYS: dict[Callable, Callable] = {
-    **dict.fromkeys((from_quat, from_rotvec, from_mrp, from_euler, from_matrix), inwards),
-    **dict.fromkeys((as_quat, as_rotvec, as_mrp, as_euler, as_matrix, apply, magnitude), outwards),
+    **dict.fromkeys((from_quat, from_rotvec, from_mrp, from_euler, from_matrix), constructor),
+    **dict.fromkeys((as_quat, as_rotvec, as_mrp, as_euler, as_matrix, apply, magnitude), conversion),
 }
 for _body, _way in WAYS.items():
     setattr(Rotation, _body.__name__, _way(_body))
@@ -287,7 +287,7 @@ class Slerp:
     """Rotations between rotations, by the rotations and by the times at which they are asked for."""
 
     def __init__(self, times: Any, rotations: Any) -> None:
-        rotations = ours(rotations)
+        rotations = as_rotation(rotations)
         given = like_plain(rotations.quaternion) if isinstance(rotations, Rotation) else rotations
         self.times = SciPysSlerp(times, given).times  # or SciPy's error
         self.starts = rotations[:-1]
