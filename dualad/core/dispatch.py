@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..rules.calling import bind_user_call, positional_call, public_name, with_out_named
+from ..rules.calling import argument_of, bind_user_call, positional_call, public_name, with_out_named
 from ..rules.constants import stopped
 from ..rules.cotangents import is_symbolic
 from ..rules.indexing import getitem
@@ -139,7 +139,7 @@ def refuse_abstract(row, args):
 
 def no_derivative_for(row, name):
     return TypeError(
-        f"{row.name} has no derivative with respect to its argument {name!r}: pass a plain value there "
+        f"{row.name} has no derivative with respect to {argument_of(row.fn, name)}: pass a plain value there "
         f"(dualad.primal), or write it with other functions"
     )
 

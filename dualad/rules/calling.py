@@ -152,11 +152,20 @@ def public_name(fn) -> str:
     return name
 
 
+ORDINALS = "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"
+
+
+def argument_of(fn, place) -> str:
+    """Return how to call an argument: by its name, or by its place where it has none that says anything, as those of ufuncs."""
+    names = () if isinstance(fn, np.ufunc) else tuple(signature(fn).parameters)
+    if isinstance(place, str) or place < len(names):
+        return f"its argument {(place if isinstance(place, str) else names[place])!r}"
+    return f"its {ORDINALS[place]} argument" if place < len(ORDINALS) else f"its argument {place}"
+
+
 def missing_rule(row, mode, i):
-    parameters = list(signature(row.fn).parameters)
-    name = parameters[i] if i < len(parameters) else str(i)
     return TypeError(
-        f"{row.name} has no {mode} with respect to its argument {name!r}: pass a plain array there "
+        f"{row.name} has no {mode} with respect to {argument_of(row.fn, i)}: pass a plain array there "
         f"(dualad.primal, dualad.stop_gradient) or give the rule"
     )
 

@@ -93,9 +93,9 @@ def test_zero_times_the_logarithm_of_zero_is_flat_in_both_arguments():
 
 
 REFUSED = [
-    (lambda v: sp.jv(v, 1.0), 0.5, r"scipy\.special\.jv has no derivative with respect to its argument"),
+    (lambda v: sp.jv(v, 1.0), 0.5, r"scipy\.special\.jv has no derivative with respect to its first argument"),
     (lambda a: sp.gammainc(a, 1.0), 0.5, r"scipy\.special\.gammainc has no derivative"),
-    (lambda df: sp.chndtr(3.1, df, 1.2), 2.5, r"scipy\.special\.chndtr has no derivative with respect to its argument"),
+    (lambda df: sp.chndtr(3.1, df, 1.2), 2.5, r"scipy\.special\.chndtr has no derivative with respect to its second argument"),
     (lambda x: sp.zetac(x), 2.5, r"scipy\.special\.zetac has no derivative: it has none in closed form"),
     (lambda x: sp.pro_rad2(1, 2, 0.7, x)[0], 1.6, r"few digits: pass plain values"),
     (lambda x: np.frompyfunc(lambda x: x, 1, 1)(x), 0.5, r"<lambda>.* has no derivative rule in dualad"),
