@@ -1,7 +1,4 @@
-"""Doors: functions and types that NumPy does not dispatch on traced values, as adapted code calls them.
-
-Of plain arguments each is NumPy's (or Python's) own.
-"""
+"""Doors: functions that NumPy does not dispatch on traced values, for adapted code; for plain arguments they are NumPy's own."""
 
 from __future__ import annotations
 

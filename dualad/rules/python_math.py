@@ -1,7 +1,4 @@
-"""The functions of Python's `math` and `cmath`, which adapted code calls: Python computes the value, NumPy's functions give the derivative.
-
-Those that give integers (`math.floor`, `math.ceil`, `math.trunc`) ask traced numbers by themselves.
-"""
+"""Functions of Python's `math` and `cmath` for adapted code: Python computes the value, NumPy's functions give the derivative."""
 
 from __future__ import annotations
 

@@ -7,9 +7,8 @@ by every interpreter, is two methods::
     row.vjp(i, g, ans, args, kwargs)       -> cotangent of args[i]
 
 Besides, an interpreter asks a row how to call it (`call`, `canonical`, `complex_body`, the `body` of a composite), what to keep for the
-reverse sweep (`saved`, `uses`, `uses_ans`, `shape_only`), and, for short paths, the partials themselves. The letters are the same
-everywhere: ``t`` a tangent, ``g`` a cotangent, ``ans`` the value of the function. Rules are written in NumPy functions that have rows
-themselves, so each of them nests, reverses and compiles. The pairing of cotangents is Re(g * t), without conjugation, as in JAX.
+reverse sweep (`saved`, `uses`, `uses_ans`, `shape_only`), and, for short paths, the partials themselves. For the letters
+see `kinds`.
 """
 
 from __future__ import annotations

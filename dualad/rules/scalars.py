@@ -1,7 +1,4 @@
-"""Elementwise functions as plain functions of values: what stands in the loop for each of them (`scalar=` of its row).
-
-The loop IR is imported when a loop is first made.
-"""
+"""`scalar=` of a row: an elementwise function as an expression of the loop IR, which is imported when a loop is first made."""
 
 from ..support.forks import cached_property
 

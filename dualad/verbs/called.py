@@ -1,7 +1,4 @@
-"""Functions of functions in compiled programs: traced values that an integrand, or a function that is searched, closes over are arguments.
-
-A program calls such a function with the values of all that is traced in its arguments, wherever they hold it.
-"""
+"""Functions of functions in compiled programs: traced values in closures of an integrand, or a searched function, are arguments."""
 
 from __future__ import annotations
 
