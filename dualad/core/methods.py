@@ -135,6 +135,7 @@ def define_operators():
     kind.view = view
     kind.flags = property(flags)
     kind.as_integer_ratio = as_integer_ratio
+    kind.is_integer = is_integer
     kind.to_device = to_device
     kind.__array_namespace__ = array_namespace
     kind.__hash__ = None
@@ -186,6 +187,11 @@ def flags(self):
 def as_integer_ratio(self):
     """Raise: a ratio of integers, which `Fraction` and others make of a float, has no derivative."""
     raise conversion_error(self, "a ratio of integers (Fraction)", "compute with floats, or take dualad.primal(x) for the plain number")
+
+
+def is_integer(self):
+    """Return whether a number is whole, as floats answer."""
+    return bool(np.isfinite(self) and self == np.floor(self))
 
 
 def to_device(self, device, /, *, stream=None):

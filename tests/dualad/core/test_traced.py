@@ -328,6 +328,13 @@ def test_printing():
     assert texts == ["Dual(2.0, tangent=1.0)", "Dual(2.0, tangent=1.0) 2.0", "Var(2.0, node=0)", "Dual([1., 2.], tangent=[0., 1.])"]
 
 
+def test_numbers_say_whether_they_are_whole():
+    f = lambda x: 2.0 * x if x.is_integer() else 3.0 * x
+    for x in (2.0, -2.5, np.float64(0.0), float("inf"), float("nan")):
+        expected = 2.0 if x.is_integer() else 3.0
+        assert [derivative(f)(x), grad(f)(x), jit(grad(f))(x)] == [expected] * 3
+
+
 def test_rounding_that_tidies_a_result_up_keeps_the_derivative():
     f, coarse = (lambda x: round(x * x, 10)), (lambda x: round(x, 7) * x)
     for verb in (derivative, grad, lambda f: jit(grad(f)), lambda f: grad(jit(f))):
