@@ -17,7 +17,7 @@ from ..schedules import Schedule
 from ..schedules.actions import Action, Advance, Drop, Load, Record, Reverse, Save
 from ..storage import DamagedState, Storage
 from ..storage.digests import checksum
-from ..storage.memory import identity
+from ..storage.memory import MemorySession, identity
 from ..storage.states import canonical, copy_state, has_arrays
 from ..storage.tiered import with_tiers
 from ..support.checks import too_many, truth
@@ -65,7 +65,8 @@ class Player:
         self._bar: Bar | None = None  # of the phase that is under way
         on_disk = schedule.on_disk(steps)
         self._session = session = (with_tiers(storage, on_disk) if on_disk else storage).open()
-        self._finalizer = weakref.finalize(self, session.clear)
+        if type(session) is not MemorySession:  # whose memory goes with it: an interrupt in a finalizer would be lost
+            weakref.finalize(self, session.clear)
         self._initial = session.copy(state)
         self._arrays = has_arrays(self._initial)
         self._recorder = self._record = record if schedule.records else None
