@@ -7,8 +7,7 @@ by every interpreter, is two methods::
     row.vjp(i, g, ans, args, kwargs)       -> cotangent of args[i]
 
 Besides, an interpreter asks a row how to call it (`call`, `canonical`, `complex_body`, the `body` of a composite), what to keep for the
-reverse sweep (`saved`, `uses`, `uses_ans`, `shape_only`), and, for short paths, the partials themselves. For the letters
-see `kinds`.
+reverse sweep (`saved`, `uses`, `uses_ans`, `shape_only`), and, for short paths, the partials themselves. For the letters see `kinds`.
 """
 
 from __future__ import annotations
