@@ -1,7 +1,8 @@
-"""Scripts of the project as modules, from their files: nothing of theirs has to be installed."""
+"""Scripts of the project as modules, from their files: nothing of theirs has to be installed. The statements of a source."""
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 from inspect import isfunction
 from pathlib import Path
@@ -35,3 +36,12 @@ def public_functions():
     packages = dualad, checkpoint, dualad.rules, dualad.testing, checkpoint.sweep
     named = {f"{package.__name__}.{name}": getattr(package, name) for package in packages for name in package.__all__}
     return {name: thing for name, thing in named.items() if isfunction(thing)}
+
+
+def statements(source):
+    """Yield all statements of a source, also those within others, without looking through their expressions."""
+    left = [ast.parse(source)]
+    while left:
+        node = left.pop()
+        yield node
+        left += [part for name in ("body", "orelse", "finalbody", "handlers", "cases") for part in getattr(node, name, ())]

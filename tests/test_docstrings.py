@@ -12,7 +12,7 @@ import pkgutil
 import re
 
 import pytest
-from loaded import public_functions
+from loaded import public_functions, statements
 
 import checkpoint
 import dualad
@@ -75,7 +75,7 @@ def test_what_is_not_public_is_described_in_three_lines():
     long = []
     for name in MODULES:
         source = inspect.getsource(importlib.import_module(name))
-        for node in ast.walk(ast.parse(source)):
+        for node in statements(source):
             text = ast.get_docstring(node) if isinstance(node, ast.FunctionDef | ast.ClassDef) else None
             if text and not re.search("^---|^>>> ", text, re.MULTILINE) and len(re.findall(r"^.", text, re.MULTILINE)) > 3:
                 long.append((name, node.name))

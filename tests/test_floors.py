@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from loaded import statements
 
 ROOT = Path(__file__).parents[1]
 
@@ -39,7 +40,7 @@ def module_name(path):
 def imported(path):
     """The modules of the two packages that a file imports, also inside functions."""
     name = module_name(path)
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in statements(path.read_text()):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

@@ -28,7 +28,7 @@ def check(programs, backend, deep=False):
         assert not found, f"{program}\n{found}"
 
 
-@pytest.mark.parametrize(("backend", "seed"), [("numpy", 0), ("numpy", 1), *[("llvm", 2)] * ("llvm" in BACKENDS)])
+@pytest.mark.parametrize(("backend", "seed"), [("numpy", 0), ("numpy", 1), *[("llvm", 8)] * ("llvm" in BACKENDS)])
 def test_random_programs_that_branch(backend, seed):
     check([Short(seed), Looping(seed)], backend)
 

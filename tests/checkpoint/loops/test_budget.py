@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from calls import peak, second_peak
+from interpreted import no_optimiser  # noqa: F401  (a fixture: LLVM optimises nothing)
 
 import dualad
 from checkpoint import Disk, Online, Revolve, Stats, chain, grad, sweep, value_and_grad

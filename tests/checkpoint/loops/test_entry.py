@@ -9,6 +9,7 @@ import pytest
 from calls import Counted, Interrupted, bits
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from interpreted import no_optimiser  # noqa: F401  (a fixture: LLVM optimises nothing)
 from killing import kill_again_and_again
 
 from checkpoint import CTZ, Disk, Online, Periodic, Revolve, StoreAll, chain, grad, vjp

@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import pytest
+from interpreted import no_optimiser  # noqa: F401  (a fixture: LLVM optimises nothing)
 
 pytest.importorskip("llvmlite")
 

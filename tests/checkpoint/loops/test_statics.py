@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from comparing import close
+from interpreted import no_optimiser  # noqa: F401  (a fixture: LLVM optimises nothing)
 
 pytest.importorskip("llvmlite")
 

@@ -9,6 +9,7 @@ import optree
 import pytest
 from calls import bits
 from compiled_chains import total
+from interpreted import no_optimiser  # noqa: F401  (a fixture: LLVM optimises nothing)
 
 pytest.importorskip("llvmlite")
 

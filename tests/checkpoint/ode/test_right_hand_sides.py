@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 from in_groups import for_each
+from interpreted import no_optimiser  # noqa: F401  (a fixture: LLVM optimises nothing)
 
 import dualad
 from checkpoint import CTZ, grad, odeint, solve_ivp

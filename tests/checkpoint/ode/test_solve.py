@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from interpreted import no_optimiser  # noqa: F401  (a fixture: LLVM optimises nothing)
 
 import dualad
 from checkpoint import CTZ, Disk, Revolve, Stats, StoreAll, chain, grad, hessian, hvp, jacobian, odeint, solve_ivp

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from interpreted import no_optimiser  # noqa: F401  (a fixture: LLVM optimises nothing)
 
 import dualad
 from checkpoint import grad, hvp, solve_ivp
