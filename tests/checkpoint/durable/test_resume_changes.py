@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from calls import Interrupted, bits
+from other_processes import in_a_fork
 
 from checkpoint import CTZ, Disk, Periodic, Revolve, StoreAll, chain, grad, hvp, jacobian, value_and_grad, vjp
 from checkpoint.storage import files as files_module
@@ -276,25 +277,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
     pytest.mark.usefixtures("no_fsync"),
 ]
-
-
-def in_a_fork(pull):
-    """What a pull gives in a forked child: the bytes of its first result, or its error."""
-    read, write = os.pipe()
-    child = os.fork()
-    if not child:
-        try:
-            signal.alarm(60)
-            os.write(write, pull()[0].tobytes())
-        except RuntimeError as error:
-            os.write(write, str(error).encode())
-        finally:
-            os._exit(0)
-    os.close(write)
-    with open(read, "rb") as pipe:
-        said = pipe.read()
-    os.waitpid(child, 0)
-    return said
 
 
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")

@@ -9,6 +9,7 @@ import optree
 import pytest
 from calls import bits, fail_at
 from comparing import close
+from interpreted import no_optimiser  # noqa: F401  (a fixture: LLVM optimises nothing)
 
 pytest.importorskip("llvmlite")
 

@@ -32,13 +32,15 @@ NUMPY = {
 }  # fmt: skip
 
 
+INTEGERS = {int, *(np.dtype(code).type for code in np.typecodes["AllInteger"])}
+
+
 class Checked(np.ndarray):
     """An array that is never indexed from its end."""
 
     def __getitem__(self, index):
         check(index)
-        found = super().__getitem__(index)
-        return found if isinstance(found, np.ndarray) else np.asarray(found)[()]
+        return super().__getitem__(index)
 
     def __setitem__(self, index, value):
         check(index)
@@ -47,7 +49,7 @@ class Checked(np.ndarray):
 
 def check(index):
     for part in index if type(index) is tuple else (index,):
-        if isinstance(part, int | np.integer) and part < 0:
+        if type(part) in INTEGERS and part < 0:
             raise IndexError(f"the emitted code reads at {index}")
 
 

@@ -26,7 +26,7 @@ COMPILED = [fn for fn in SAMPLES if not ROWS[fn].value_dependent or fn in BY_TES
 rows = for_each("fn", COMPILED, public_name, size=4)
 refused = for_each("fn", [fn for fn in SAMPLES if ROWS[fn].value_dependent and fn not in BY_TESTS], public_name)
 
-FIRST = 3  # samples whose derivatives are always compiled; all samples' are in the long test
+FIRST, DERIVED = 3, 2  # samples that are always compiled, and those whose derivatives are; all are in the long test
 #: rounding of the same operations in another order, for single precision and double
 CLOSE = {False: 2e-5, True: 1e-12}
 
@@ -71,13 +71,13 @@ def test_a_compiled_row_is_the_eager_one(fn, backend):
     """The first samples; of NumPy's backend, which calls the functions as they are, every third."""
     count = len(SAMPLES[fn])
     chosen = range(0, count, 3) if backend == "numpy" else range(min(FIRST, count))
-    check_row(fn, backend, chosen, range(1 if backend == "numpy" else FIRST))  # a row's derivatives are the same program in both
+    check_row(fn, backend, chosen, range(1 if backend == "numpy" else DERIVED))  # a row's derivatives are the same program in both
 
 
 @pytest.mark.long
-@for_each("fn", [fn for fn in COMPILED if len(SAMPLES[fn]) > FIRST], public_name, size=4)
+@for_each("fn", [fn for fn in COMPILED if len(SAMPLES[fn]) > DERIVED], public_name, size=4)
 def test_further_samples_and_their_derivatives(fn):
-    check_row(fn, [*BACKENDS][-1], *[range(FIRST, len(SAMPLES[fn]))] * 2)
+    check_row(fn, [*BACKENDS][-1], *[range(DERIVED, len(SAMPLES[fn]))] * 2)
 
 
 @rows

@@ -15,6 +15,7 @@ import numpy as np
 import optree
 import parallel_programs as programs
 import pytest
+from other_processes import in_a_fork
 from parallel_programs import X, f
 
 import checkpoint
@@ -267,19 +268,7 @@ def test_pools_within_pools():
 def test_an_executor_of_the_process_before_a_fork_is_refused(kind):
     with kind(1) as pool:
         jacobian(f, executor=pool)(X)
-        read, write = os.pipe()
-        child = os.fork()
-        if not child:
-            try:
-                jacobian(f, executor=pool)(X)
-            except RuntimeError as error:
-                os.write(write, str(error).encode())
-            finally:
-                os._exit(0)
-        os.close(write)
-        with os.fdopen(read) as said:
-            assert "belongs to the process from which this one was forked" in said.read()
-        os.waitpid(child, 0)
+        assert b"belongs to the process from which this one was forked" in in_a_fork(lambda: jacobian(f, executor=pool)(X))
 
 
 # --- nothing is left running -----------------------------------------------------------------------------------------------------
