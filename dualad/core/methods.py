@@ -22,13 +22,13 @@ SAME_METHODS = (
 )  # fmt: skip
 
 
-OPERANDS = (Traced, float, int, complex, np.generic, list, tuple)
+OPERANDS = (Traced, float, int, complex, np.generic, list)
 
 
 def operand(x):
     """Return whether an operator may take `x` as the other operand; others get their turn."""
     kind: Any = type(x)
-    if kind is np.ndarray or issubclass(kind, OPERANDS) or kind in STANDING:
+    if kind is np.ndarray or kind is tuple or issubclass(kind, OPERANDS) or kind in STANDING:  # tuples of others are vectors of theirs
         return True
     array_like = issubclass(kind, np.ndarray) or hasattr(x, "__array__") or is_sparse(x)
     return array_like and (not is_container(kind) or lifter_of(kind) is not None)

@@ -5,7 +5,7 @@ import pytest
 from central import differences
 
 from checkpoint import grad, linearize, value_and_grad, vjp
-from dualad import gradient, jvp
+from dualad import derivative, gradient, jvp
 
 W = np.array([0.1], np.float32)  # a little more than 0.1
 X = np.array([0.1])
@@ -102,3 +102,15 @@ def test_lists_of_numbers_beside_traced_arrays_are_arrays(f):
     for verb in (gradient, grad):
         np.testing.assert_allclose(verb(f)(x), differences(f, x), rtol=1e-8)
     assert value_and_grad(f)(x)[0] == f(x)
+
+
+class Vector(tuple):
+    """A vector of somebody else's, with operators of its own."""
+
+    def __rmul__(self, factor):
+        return Vector(factor * x for x in self)
+
+
+def test_tuples_with_operators_of_their_own_get_their_turn():
+    for verb in (derivative, grad):
+        assert verb(lambda x: sum(x * Vector((1.0, 2.0))) + x)(3.0) == 4.0
