@@ -11,6 +11,7 @@ from collections import OrderedDict
 import dask.array as da
 import numpy as np
 
+from ..rules import ufuncs
 from ..rules.calling import public_name, signature
 from ..rules.indexing import expand_index, getitem, is_basic
 from ..rules.kinds import ROWS
@@ -47,7 +48,7 @@ def dasks_own(row):
 def call_lazily(fn, args, kwargs):
     """Call a function of dask and other arrays lazily."""
     row = ROWS.get(fn)
-    if row.elementwise if row else isinstance(fn, np.ufunc):
+    if row.elementwise and not row.blocks if row else isinstance(fn, np.ufunc):
         dtype = kwargs.pop("dtype", None) if isinstance(fn, np.ufunc) else None
         count = 1 if row and row.alone else len(args)  # what stands behind the one array says how
         return da.core.elemwise(Quiet(fn, args[count:], kwargs), *args[:count], dtype=dtype)
@@ -108,6 +109,14 @@ class Quiet:
 
     def __reduce__(self):
         return Quiet, (self.fn, self.rest, self.options)
+
+
+def as_floats(fn):
+    """Make a share of a tie: chunks without one give booleans, where others give floats."""
+    return lambda ans, x, y: da.core.elemwise(Quiet(fn, (), {}), ans, x, y, dtype=da.real(ans).dtype)
+
+
+larger_share, fmax_share = map(as_floats, (ufuncs.larger_share, ufuncs.fmax_share))
 
 
 # --- reductions ---------------------------------------------------------------------------------------------------------------------

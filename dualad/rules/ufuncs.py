@@ -216,7 +216,7 @@ elementwise(np.copysign, lambda ans, x, y: np.sign(x) * np.sign(ans), lambda ans
             scalar=kernel("math.copysign", 2, 2))
 elementwise(np.nextafter, ONE, lambda ans, x, y: 0.0, scalar=kernel("np.nextafter", 2, 20))
 for fn in (larger_share, fmax_share):
-    constant(fn, chooses=True, elementwise=True, scalar=kernel(fn.__name__, 3, 4))
+    constant(fn, chooses=True, elementwise=True, blocks=fn.__name__, scalar=kernel(fn.__name__, 3, 4))
 for fn in (np.ceil, np.floor, np.trunc, np.rint):
     constant(fn, chooses=True, scalar=kernel(f"np.{fn.__name__}", 1, 2))
 constant(np.heaviside, chooses=True, scalar=kernel("heaviside", 2, 3))

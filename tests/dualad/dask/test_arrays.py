@@ -81,6 +81,17 @@ def test_further_samples_and_reverse_mode(fn):
         is_lazy_and_right(Case(fn, sample))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+@pytest.mark.parametrize("fn", [np.maximum, np.minimum, np.fmax, np.fmin], ids=public_name)
+def test_tangents_of_the_larger_have_its_dtype_with_ties_and_without(fn, dtype):
+    x = np.arange(1, 5).astype(dtype)
+    for y in (x + 0.5, np.array([3, 1, 4, 1]), np.array([5, 5, 3, 5]), np.array([1, 5, 3, 5], dtype), np.array([0.5]), 0.5):
+        for chunks in (1, 2, 4):
+            made = jvp(lambda x: fn(x, lazy(y, min(chunks, np.size(y)))), (lazy(x, chunks),), (lazy(x, chunks),))
+            assert_alike(made, jvp(lambda x: fn(x, y), (x,), (x,)))
+            assert [t.dtype for t in made] == [t.compute().dtype for t in made]
+
+
 # --- verbs ------------------------------------------------------------------------------------------------------------------------
 
 

@@ -116,6 +116,7 @@ def agreement(examples):
 
 
 test_all_interpretations_agree = agreement(1)
+test_all_interpretations_agree_on_more_examples = pytest.mark.long(agreement(4))
 test_all_interpretations_agree_on_many_examples = pytest.mark.campaign(agreement(12))
 
 
