@@ -123,9 +123,9 @@ def not_real(v: Any) -> None:
     raise ArithmeticError  # Python's (-8.0) ** (1/3) is complex, NumPy's is NaN: take the general path
 
 
-def compile_function(name: str, source: str, **space: Any) -> Any:
-    """Compile a function; its lines show up in tracebacks."""
-    file = f"<dualad {name}>"
+def compile_method(owner: type, name: str, source: str, **space: Any) -> Any:
+    """Compile a method of a class; its lines show up in tracebacks and warnings."""
+    file = f"<dualad {owner.__name__}.{name}>"
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
     exec(compile(source, file, "exec"), space)
     return space[name]
@@ -133,7 +133,7 @@ def compile_function(name: str, source: str, **space: Any) -> Any:
 
 def define_late(owner: type, method: str, source: Callable[[], str], **space: Any) -> None:
     def first(self: Any, other: Any) -> Any:
-        compiled = compile_function(method, source(), **space)
+        compiled = compile_method(owner, method, source(), **space)
         setattr(owner, method, compiled)
         return compiled(self, other)
 
