@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from ..core.dispatch import dtype_of
 from ..support.byte_sizes import format_bytes, parse_bytes
 from ..support.costs import CHUNK_BYTES, CHUNK_DIRECTIONS
-from ..support.equality import nearly_same
+from ..support.equality import differing, nearly_same
 from ..support.measured import measure_peak
 
 
@@ -100,10 +99,7 @@ class Unchanged:
         if nearly_same(value, first):
             return
         if np.shape(value) == np.shape(first):
-            tolerance = np.sqrt(np.finfo(dtype).eps) if (dtype := dtype_of(value)).kind in "fc" else 0.0
-            scale = np.max(np.abs(value), initial=0.0, where=np.isfinite(value))
-            differ = ~np.isclose(value, first, rtol=0.0, atol=tolerance * scale, equal_nan=True)
-            at = np.unravel_index(np.argmax(differ), np.shape(value))
+            at = np.unravel_index(np.argmax(differing(np.asarray(value), np.asarray(first))), np.shape(value))
             differs = f"element {tuple(map(int, at))} is {np.asarray(value)[at]!s}, it was {np.asarray(first)[at]!s}"
         else:
             differs = f"its shape is {np.shape(value)}, it was {np.shape(first)}"

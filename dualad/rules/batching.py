@@ -72,10 +72,15 @@ def last_two(fn, args, kwargs, batched):
     return fn(*args, **kwargs) if batched == {0} and np.ndim(args[0]) > 2 else NotImplemented
 
 
+def shape_without_values(fn, shape, rest, kwargs):
+    """Return the shape of what a function gives for an array of a shape: it gets zeros that take no memory, or the number 0.0."""
+    return np.shape(fn(np.broadcast_to(0.0, shape)[()], *rest, **kwargs))
+
+
 def reshape_form(fn, args, kwargs, batched):
     """Evaluate a function that keeps its elements in their order: a reshape, or one that adds or leaves out axes of length 1."""
     x, *rest = args
-    shape = np.shape(fn(np.broadcast_to(0.0, x.shape[1:])[()], *rest, **kwargs))
+    shape = shape_without_values(fn, x.shape[1:], rest, kwargs)
     if any(type(option) is str and option == "F" for option in (*rest, *kwargs.values())):
         return np.moveaxis(np.reshape(np.moveaxis(x, 0, -1), (*shape, x.shape[0]), order="F"), -1, 0)
     return np.reshape(x, (x.shape[0], *shape))
@@ -84,13 +89,13 @@ def reshape_form(fn, args, kwargs, batched):
 def permuted_form(fn, args, kwargs, batched):
     """Evaluate a function that permutes axes: it permutes those of a stand-in, whose lengths are their numbers behind K."""
     x, *rest = args
-    axes = np.shape(fn(np.broadcast_to(0.0, tuple(range(1, np.ndim(x)))), *rest, **kwargs))
+    axes = shape_without_values(fn, range(1, np.ndim(x)), rest, kwargs)
     return np.transpose(x, (0, *axes))
 
 
 def broadcast_to_form(fn, args, kwargs, batched):
     x, *rest = args
-    shape = np.shape(fn(np.broadcast_to(0.0, x.shape[1:]), *rest, **kwargs))
+    shape = shape_without_values(fn, x.shape[1:], rest, kwargs)
     return np.broadcast_to(aligned(x, len(shape)), (x.shape[0], *shape))
 
 
@@ -106,7 +111,7 @@ def joined_form(fn, args, kwargs, batched):
 
 def tile_form(fn, args, kwargs, batched):
     x, *rest = args
-    reps = np.shape(fn(np.zeros((1,) * (np.ndim(x) - 1)), *rest, **kwargs))
+    reps = shape_without_values(fn, (1,) * (np.ndim(x) - 1), rest, kwargs)
     return fn(aligned(x, len(reps)), (1, *reps))
 
 
