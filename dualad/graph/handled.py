@@ -5,11 +5,14 @@ If the compiled function raises one, the plain function is called, which may han
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 
 from ..core.levels import Handle
 from ..rules.memory import copied_to_write
 from ..rules.reductions import defined
+from ..support.callers import user_frame, warn
 from .program import Program, dead
 from .trace import TraceError, where_in
 
@@ -46,9 +49,9 @@ def own(leaf):
 def rerun_in_numpy(program: Program, inputs) -> tuple:
     """Return the outputs of a program as NumPy and Python evaluate it; an error names the line of the operation that raises it.
 
-    Loops raise where an index is out of bounds, or a Python integer grows beyond 64 bits, which here stays exact.
+    Loops raise where an index is out of bounds, or a Python integer grows beyond 64 bits, which here stays exact. A warning tells of others.
     """
-    line = None
+    line, reason = None, sys.exception()
 
     def each(operation):
         nonlocal line
@@ -62,4 +65,10 @@ def rerun_in_numpy(program: Program, inputs) -> tuple:
     except Exception as error:
         error.add_note(f"jit: in {where_in(line).rstrip(': ') or 'a compiled function'}")
         raise
+    if reason is not None and not isinstance(reason, OverflowError):
+        warn(
+            f"jit: a compiled program ended with {type(reason).__name__}: {reason}. NumPy computed the call instead, which is slower. If no "
+            "function that it calls returned another shape than when it was traced, please report this",
+            user_frame(sys._getframe()),
+        )
     return tuple([out.copy("K") if issubclass(type(out), np.ndarray) else out for out in outs])

@@ -391,9 +391,17 @@ def test_arrays_of_two_shapes_share_memory():
     x = np.random.default_rng(3).standard_normal((20, 60))
     f = lambda x: np.cumsum(np.cumsum(np.cumsum(np.cumsum(x, 0), 1).T, 0), 1) * 2.0
     native = Native(traced(f, x))
-    native.raw.__globals__["rerun_in_numpy"] = None  # as would be done if compiled code refused its arrays
     assert len(native.emitted.names) > len({*native.emitted.names.values()})
     close(native.call(x), [f(x)], rtol=1e-12)
+
+
+def test_a_refusal_of_the_entry_is_told():
+    x = np.linspace(0.0, 1.0, 20)
+    native = Native(traced(lambda x: np.cumsum(x) * 2.0, x))
+    native.raw.__globals__["empty"] = lambda shape, dtype: np.empty((*shape, 1), dtype)  # arrays that compiled code refuses
+    with pytest.warns(UserWarning, match=r"jit: a compiled program ended with \w+Error: .* NumPy computed the call instead"):
+        (found,) = native.call(x)
+    close(found, np.cumsum(x) * 2.0, rtol=0.0)
 
 
 @pytest.mark.parametrize("name", ["wave", "wave_jvp", "in_slices_vjp", "lorenz", "rows_and_columns"])
