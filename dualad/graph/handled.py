@@ -49,7 +49,7 @@ def own(leaf):
 def rerun_in_numpy(program: Program, inputs) -> tuple:
     """Return the outputs of a program as NumPy and Python evaluate it; an error names the line of the operation that raises it.
 
-    Loops raise where an index is out of bounds, or a Python integer grows beyond 64 bits, which here stays exact. A warning tells of others.
+    Loops raise where an index is out of bounds, or a Python integer grows beyond 64 bits, which is exact here. A warning tells of others.
     """
     line, reason = None, sys.exception()
 
@@ -67,8 +67,8 @@ def rerun_in_numpy(program: Program, inputs) -> tuple:
         raise
     if reason is not None and not isinstance(reason, OverflowError):
         warn(
-            f"jit: a compiled program ended with {type(reason).__name__}: {reason}. NumPy computed the call instead, which is slower. If no "
-            "function that it calls returned another shape than when it was traced, please report this",
+            f"jit: a compiled program ended with {type(reason).__name__}: {reason}. NumPy computed the call instead, which is slower. If "
+            "no function that it calls returned another shape than when it was traced, please report this",
             user_frame(sys._getframe()),
         )
     return tuple([out.copy("K") if issubclass(type(out), np.ndarray) else out for out in outs])
