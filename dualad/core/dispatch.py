@@ -249,6 +249,8 @@ def apply_method(ufunc, method, args, kwargs):
     constant = False
     if method in ("reduce", "accumulate", "reduceat"):
         constant = isinstance(row, Constant) or (dtype is not None and not inexact(dtype, f"{public_name(ufunc)}.{method}"))
+        if constant and (level := getattr(highest(args, deep=True), "level", None)) and level.abstract and level.id:
+            constant = False  # a program records it
         if not constant and dtype is not None and ufunc not in (np.add, np.multiply):  # NumPy casts first, too
             args = (np.asarray(args[0]).astype(dtype) if not isinstance(args[0], Handle) else args[0].astype(dtype), *args[1:])
             kwargs = {key: value for key, value in kwargs.items() if key != "dtype"}

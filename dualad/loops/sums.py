@@ -167,10 +167,12 @@ def mean(out, x, axis=None, dtype=None, into=None, keepdims=False, where=True):
     return converted(average(x, axis, keepdims, where), out.dtype)
 
 
-def squares(x, axis, ddof, keepdims, where, correction):
+def squares(x, axis, dtype, ddof, keepdims, where, correction):
     """Return the variance in double precision."""
     if isinstance(ddof, Node) or isinstance(correction, Node):
         raise NoLoopForm("its degrees of freedom are computed")
+    if dtype is not None and x.dtype.kind == "c" and np.dtype(dtype).kind != "c":
+        raise NoLoopForm("the mean of complex numbers is real")
     axes = axes_of(x, axis)
     apart = mapped(np.subtract, widened(x), average(x, axis, True, where))
     total, count = reduced("sum", masked(squared(apart), where, 0), axes, keepdims), counted(x, axes, keepdims, where)
@@ -182,12 +184,12 @@ def squares(x, axis, ddof, keepdims, where, correction):
 
 @lowers
 def var(out, x, axis=None, dtype=None, into=None, ddof=0, keepdims=False, where=True, correction=NO):
-    return converted(squares(x, axis, ddof, keepdims, where, correction), out.dtype)
+    return converted(squares(x, axis, dtype, ddof, keepdims, where, correction), out.dtype)
 
 
 @lowers
 def std(out, x, axis=None, dtype=None, into=None, ddof=0, keepdims=False, where=True, correction=NO):
-    return converted(mapped(np.sqrt, squares(x, axis, ddof, keepdims, where, correction)), out.dtype)
+    return converted(mapped(np.sqrt, squares(x, axis, dtype, ddof, keepdims, where, correction)), out.dtype)
 
 
 @lowers

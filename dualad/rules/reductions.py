@@ -88,12 +88,17 @@ def mean_transpose(g, x, axis=None, dtype=None, out=None, keepdims=NO, *, where=
     return mask_cotangent(broadcast_back(g / n, x, axis), where, n, x, axis)
 
 
-def spread(x, axis, where, ddof, correction):
+def real_in(x, dtype):
+    """Return what a reduction in a dtype works on: of complex numbers in a real one the real parts."""
+    return np.real(x) if dtype is not None and dtype is not NO and is_complex(x) and np.dtype(dtype).kind != "c" else x
+
+
+def spread(x, axis, dtype, where, ddof, correction):
     """Return the deviations from the mean, and the degrees of freedom."""
     n = count(x, axis, where)
     free = n - (ddof if correction is NO else correction)
     free = max(free, 0) if issubclass(type(free), int | float) else np.maximum(free, 0)
-    return x - np.mean(x, axis=axis, keepdims=True, where=where), free
+    return x - np.mean(real_in(x, dtype), axis=axis, keepdims=True, where=where), free
 
 
 @primitive
@@ -125,14 +130,15 @@ def std(x, *args, mean=NO, **options):
 
 
 def variance_jvp(t, ans, x, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=NO, correction=NO):
-    apart, free = spread(x, axis, where, ddof, correction)
+    apart, free = spread(x, axis, dtype, where, ddof, correction)
     slope = np.real(np.conjugate(apart) * t) if is_complex(x) else apart * t
     total = np.sum(slope, axis=axis, keepdims=keeps_dims(keepdims), where=where)
     return np.divide(2.0 * total, np.reshape(free, shape_of(total)) if ndim_of(free) else free)
 
 
 def variance_vjp(g, ans, x, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=NO, correction=NO):
-    apart, free = spread(x, axis, where, ddof, correction)
+    apart, free = spread(x, axis, dtype, where, ddof, correction)
+    g = np.real(g) if is_complex(g) else g
     g = restore_axes(np.divide(2.0 * g, np.reshape(free, shape_of(g)) if ndim_of(free) else free), x, axis)
     return mask_cotangent(g * (np.conjugate(apart) if is_complex(x) else apart), where, free, x, axis)
 
@@ -177,6 +183,7 @@ def exclusive(x):
 
 def times_others(g, ans, x, axis=None, dtype=None, out=None, keepdims=NO, initial=NO, where=NO):
     """Return g times, for each element, the product of all others in its reduction; exact where elements are zero."""
+    x = real_in(x, dtype)
     if type(x) is np.ndarray and initial is NO and where is NO and np.all(np.logical_and(ans, np.isfinite(ans))):
         return restore_axes(g * ans, x, axis) / x  # of plain values only: the quotient has no second derivative
     folded = fold(x if where is NO or where is True else np.where(where, x, 1.0), axis)
@@ -186,6 +193,7 @@ def times_others(g, ans, x, axis=None, dtype=None, out=None, keepdims=NO, initia
 
 
 def prod_jvp(t, ans, x, axis=None, dtype=None, out=None, keepdims=NO, initial=NO, where=NO):
+    t, x = real_in(t, dtype), real_in(x, dtype)
     return np.sum(t * times_others(1.0, ans, x, axis, initial=initial, where=where), axis=axis, keepdims=keeps_dims(keepdims))
 
 
@@ -200,14 +208,14 @@ def recurrence(a, b):
 
 
 def cumprod_jvp(t, ans, x, axis=None, dtype=None, out=None):
-    axis = axis if shape_of(x) else None  # NumPy takes a 0-d array for a vector
+    axis, t, x = axis if shape_of(x) else None, real_in(t, dtype), real_in(x, dtype)  # NumPy takes a 0-d array for a vector
     x, t = (np.reshape(x, -1), np.reshape(t, -1)) if axis is None else (np.moveaxis(x, axis, -1), np.moveaxis(t, axis, -1))
     s = recurrence(x, t * exclusive(x))
     return s if axis is None else np.moveaxis(s, -1, axis)
 
 
 def cumprod_vjp(g, ans, x, axis=None, dtype=None, out=None):
-    axis = axis if shape_of(x) else None
+    axis, x = axis if shape_of(x) else None, real_in(x, dtype)
     rows = np.reshape(x, -1) if axis is None else np.moveaxis(x, axis, -1)
     g = g if axis is None else np.moveaxis(g, axis, -1)
     later = np.concatenate([rows[..., 1:], np.ones_like(rows[..., :1])], axis=-1)

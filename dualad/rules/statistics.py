@@ -46,10 +46,18 @@ def nan_reduction(reduction, neutral):
     return body
 
 
+def refuse_integers(a, dtype):
+    """Raise, as NumPy does, where a mean of floats is asked for in integers."""
+    if dtype is not None and np.dtype(dtype).kind not in "fc" and as_array(a).dtype.kind in "fc":
+        raise TypeError("If a is inexact, then dtype must be inexact")
+
+
 def nanmean(a, axis=None, dtype=None, out=None, keepdims=NO, *, where=NO):
+    refuse_integers(a, dtype)
     mask, a = masked(a, where)
     count = np.sum(mask, axis=axis, keepdims=keeps_dims(keepdims))
-    return np.sum(a, axis=axis, dtype=dtype, keepdims=keeps_dims(keepdims)) / as_float_of(count, a)
+    total = np.sum(a, axis=axis, dtype=dtype, keepdims=keeps_dims(keepdims))
+    return total / as_float_of(count, total)
 
 
 def as_float_of(count, like):
@@ -58,15 +66,19 @@ def as_float_of(count, like):
 
 
 def nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=NO, mean=NO, correction=NO):
+    refuse_integers(a, dtype)
     mask, a = masked(a, where)
     ddof = ddof if correction is NO else correction
     center = nanmean(np.where(mask, a, np.nan), axis, dtype, keepdims=True) if mean is NO else mean
+    if dtype is not None:  # NumPy writes the deviation into a copy of a
+        center = center if np.iscomplexobj(a) else np.real(center)
     deviation = np.where(mask, a - center, 0.0)
+    deviation = deviation if dtype is None or deviation.dtype == a.dtype else cast(deviation, a.dtype)
     square = np.square(np.real(deviation)) + np.square(np.imag(deviation)) if np.iscomplexobj(a) else deviation * deviation
     free = np.sum(mask, axis=axis, keepdims=keeps_dims(keepdims)) - ddof
     few = np.less_equal(free, 0)
     total = np.sum(square, axis=axis, dtype=dtype, keepdims=keeps_dims(keepdims))
-    return np.where(few, np.nan, total / as_float_of(np.where(few, 1, free), square))[()]
+    return np.where(few, np.nan, total / as_float_of(np.where(few, 1, free), total))[()]
 
 
 def nanstd(a, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, **options):

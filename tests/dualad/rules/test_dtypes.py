@@ -10,7 +10,7 @@ from dtype_calls import chosen, tried
 from in_groups import for_each
 
 from checkpoint import grad, vjp
-from dualad import gradient, jvp
+from dualad import gradient, jit, jvp
 from dualad.rules.calling import public_name
 from dualad.testing import check_derivatives
 
@@ -66,6 +66,49 @@ def test_integer_dtypes_are_constant(f):
     assert not np.any(grad(lambda x: np.sum(f(x) * 1.0))(A))
     np.testing.assert_allclose(grad(lambda x: np.sum(x) + np.sum(f(x)))(A), 1.0)
     np.testing.assert_array_equal(jvp(lambda x: jvp(lambda y: f(x * y) * 1.0, (A,), (A,))[1], (A,), (A,))[1], 0.0 * f(A))
+
+
+REDUCTIONS = [
+    np.sum, np.prod, np.mean, np.var, np.std, np.nansum, np.nanprod, np.nanmean, np.nanvar, np.nanstd, np.cumulative_sum,
+    np.add.reduce, np.multiply.accumulate, np.subtract.reduce,
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")  # NumPy discards imaginary parts
+@pytest.mark.parametrize("f", REDUCTIONS, ids=public_name)
+def test_reductions_of_other_dtypes_are_numpys_in_every_interpreter(f):
+    for x in (V, V.astype(np.float32), V * (2.0 - 1j)):
+        for dtype in (int, np.int32, np.float32, float, complex, np.complex64):
+            g = lambda x, dtype=dtype: f(x, dtype=dtype)
+            try:
+                expected = g(x)
+            except TypeError:
+                for run in (lambda x: jvp(g, (x,), (x,)), lambda x: vjp(g, x), jit(g)):
+                    with pytest.raises(TypeError):
+                        run(x)
+                continue
+            value, tangent = jvp(g, (x,), (x,))
+            compiled = [jit(g)(x), jit(g, backend="numpy")(x), *jit(lambda x: jvp(g, (x,), (x,)))(x)]
+            for got in (value, vjp(g, x)[0]):
+                assert np.array_equal(got, expected) and np.asarray(got).dtype == expected.dtype, (x.dtype, dtype)
+            for got, other in zip(compiled, (expected, expected, expected, tangent), strict=True):
+                assert np.asarray(got).dtype == np.asarray(other).dtype, (x.dtype, dtype)
+                np.testing.assert_allclose(got, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("f", [*REDUCTIONS[:10], np.cumsum, np.cumprod, np.trace], ids=public_name)
+def test_derivatives_of_reductions_of_other_dtypes(f):
+    z, w = A * (2.0 - 1j) + 1j, np.flip(A) * (1.0 + 3j)
+    for x, v, dtype in ((z, w, float), (A, np.flip(A), complex), (z, w, complex)):
+        g = lambda x, dtype=dtype: f(x, dtype=dtype)
+        slope = (g(x + 1e-6 * v) - g(x - 1e-6 * v)) / 2e-6
+        tangents = jvp(g, (x,), (v,))[1], jit(lambda x, v: jvp(g, (x,), (v,))[1], backend="numpy")(x, v)
+        for tangent in tangents:
+            np.testing.assert_allclose(tangent, slope, rtol=1e-6, atol=1e-7)
+        value, pull = vjp(g, x)
+        weights = value * (0.3 + 0.7j) if dtype is complex else value
+        np.testing.assert_allclose(np.sum(pull(weights)[0] * v).real, np.sum(weights * slope).real, rtol=1e-6)
 
 
 @pytest.mark.parametrize("options", [("much", object), ("much", "U4"), ("much", object, "F")])
