@@ -449,7 +449,8 @@ def with_triangle(name):
 constant(close_pairs, inlined=True)
 constant(warn_close, called="its result is no array of numbers")
 explicit(complement,      complement_jvp, complement_vjp, inlined=True)
-explicit(cholesky_factor, cholesky_jvp, cholesky_vjp, raises=True, axes=(-2, -1), lower="cholesky", inner=lapack("cholesky_lo", "D->D"))
+explicit(cholesky_factor, cholesky_jvp, cholesky_vjp, raises=True, axes=(-2, -1), pattern="lower_factor", lower="cholesky",
+         inner=lapack("cholesky_lo", "D->D"))
 explicit(eigh_factors,    eigh_jvp, eigh_vjp, raises=True, axes=(-2, -1), inner=lapack(with_triangle("eigh"), "D->dD"))
 explicit(eigenvalues,     eigenvalues_jvp, eigenvalues_vjp, raises=True, axes=(-2, -1), inner=lapack(with_triangle("eigvalsh"), "D->d"))
 constant(complex_eigen, raises=True, axes=(-2, -1), inner=lapack("eig", "D->DD", "d->DD"))

@@ -440,14 +440,14 @@ composite(np.kron,       kron)
 composite(np.vdot,       lambda a, b: np.dot(np.conjugate(np.ravel(a)), np.ravel(b)), with_numpy_value=beyond_matrices)
 explicit(np.linalg.solve, (solve_first_jvp, lambda t, ans, a, b: np.linalg.solve(a, t)),
          (solve_first_vjp, lambda g, ans, a, b: np.reshape(unbroadcast(solve_columns(mT(a), g, b), b), shape_of(b))),
-         raises=True, axes=(-2, -1), batch=solve_form, lower="solve",
+         raises=True, axes=(-2, -1), pattern="solved", batch=solve_form, lower="solve",
          inner=lapack(lambda a, b: "solve1" if ndim_of(b) == 1 else "solve", "DD->D"))
 explicit(np.linalg.inv,   lambda t, ans, a: -np.matmul(ans, np.matmul(t, ans)),
          lambda g, ans, a: -np.matmul(mT(ans), np.matmul(g, mT(ans))),
          raises=True, axes=(-2, -1), lower="inverse", inner=lapack("inv", "D->D"))
 explicit(np.linalg.det,   lambda t, ans, a: np.sum(cofactors(ans, a) * t, axis=(-1, -2)),
          lambda g, ans, a: np.expand_dims(g, (-1, -2)) * cofactors(ans, a), axes=(-2, -1), lower="determinant", inner=lapack("det", "D->D"))
-explicit(np.linalg.slogdet, slogdet_jvp, slogdet_vjp, axes=(-2, -1), lower="sign_and_logarithm",
+explicit(np.linalg.slogdet, slogdet_jvp, slogdet_vjp, axes=(-2, -1), pattern="sign_and_logarithm", lower="sign_and_logarithm",
          inner=lapack("slogdet", "D->Dd"))
 explicit(cofactor_matrix, cofactor_matrix_jvp, cofactor_matrix_vjp, axes=(-2, -1), inlined=regular_cofactors)
 explicit(euclidean,       euclidean_jvp, euclidean_vjp, axes="axis", blocks="root_of_squares", lower="norm",

@@ -357,3 +357,29 @@ def stacked(operation, count, of):
         shape = (*lead, *(1,) * (out.ndim - len(lead)))
         results.append(one.map(lambda rows, shape=shape: np.reshape(rows, shape), shape).broadcast(out.shape))
     return results
+
+
+def of_matrices(of, a):
+    """Return the union over each matrix of a stack, as an array of matrices of one element."""
+    lead = a.shape[:-2]
+    return of(a).reduced((a.ndim - 2, a.ndim - 1)).map(lambda rows: rows[..., None, None], (*lead, 1, 1))
+
+
+def solved(out, of, known, a, b):
+    """``np.linalg.solve``: each column of b by itself."""
+    if type(a) is not Value or type(b) is not Value or b.ndim == 1:
+        return None
+    column = of(b).reduced((b.ndim - 2,))
+    column = column.map(lambda rows: rows[..., None, :], (*column.shape[:-1], 1, *column.shape[-1:]))
+    return union(out.shape, [of_matrices(of, a), column])
+
+
+def lower_factor(out, of, known, a):
+    return of_matrices(of, a).broadcast(out.shape).where(np.tril(np.ones(out.shape, bool)))
+
+
+def sign_and_logarithm(out, of, known, a):
+    """``np.linalg.slogdet``: the sign of a real determinant is constant."""
+    if a.dtype.kind == "c":
+        return None
+    return [Sets(out.shape), of_matrices(of, a).map(lambda rows: rows[..., 0, 0], out.shape)]

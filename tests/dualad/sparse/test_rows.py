@@ -79,3 +79,24 @@ def test_stacks_of_matrices_depend_on_their_own():
     ):
         found, dense = sparsity(f, x).toarray(), jacobian(f)(x).reshape(-1, x.size)
         assert found.sum() == entries and not np.any(dense[~found])
+
+
+def test_matrices_by_columns_and_triangles():
+    """As exact as what is known of the function: columns of a right-hand side, triangles of a factor, the sign of a determinant."""
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 3, 3)) + 4.0 * np.eye(3), rng.normal(size=(4, 1, 3, 2))
+    positive = a @ np.swapaxes(a, 1, 2)
+    for f, x, entries in (
+        (lambda b: np.linalg.solve(a[0], b), b[0, 0], 18),
+        (lambda b: np.linalg.solve(a[0], b), b[0, 0, :, 0], 9),
+        (lambda b: np.linalg.solve(a, b), b[0, 0], 36),
+        (lambda b: np.linalg.solve(a, b), b, 144),
+        (lambda a: np.linalg.solve(a, b), a, 432),
+        (np.linalg.cholesky, positive, 72),
+        (lambda a: np.linalg.cholesky(a, upper=True), positive[0], 36),
+        (lambda a: np.linalg.slogdet(a)[0], a, 0),
+        (lambda a: np.linalg.slogdet(a)[1], a, 18),
+        (lambda a: np.real(np.linalg.slogdet(a + 1j)[0]), a, 18),  # a complex sign turns
+    ):
+        found, dense = sparsity(f, x).toarray(), np.reshape(jacobian(f)(x), (-1, x.size))
+        assert found.sum() == entries and not np.any(dense[~found])
