@@ -34,7 +34,9 @@ def prepared(node, x):
 class Callers:
     """Statements that call parts, by the names of the buffers, and what else they refer to: the `space`."""
 
-    def __init__(self, plan, emitted: Source, buffers: dict[int, list[Node]], functions: list[Callable]):
+    def __init__(
+        self, plan, emitted: Source, buffers: dict[int, list[Node]], functions: list[Callable], reruns: dict[str, tuple[int, str]]
+    ):
         self.plan, self.buffers, self.outs = plan, buffers, plan.program.outputs
         self.names = dict(emitted.names)
         self.called = {} if emitted.joined else {k: step.form.operation for k, step in enumerate(plan.steps) if k not in buffers}
@@ -60,6 +62,7 @@ class Callers:
             "fit": prepared,
             "rerun_in_numpy": rerun_in_numpy,
             "program": plan.program,
+            "reruns": reruns,
             "takes": list(plan.given.values()),
             "work": [(node.shape, node.dtype) for node in self.work],
             "pool": [],
@@ -163,10 +166,10 @@ class Callers:
         outs = f"({''.join(f'{self.output(k)}, ' for k in range(len(self.outs)))})"
         if self.packs:
             taken = [f"[{given}] = [take(inputs) for take in takes]", *map("{} = {}".format, inputs, fitted)]
-            self.define("raw", "*inputs", [*taken, *allocated], outs, "rerun_in_numpy(program, inputs)")
+            self.define("raw", "*inputs", [*taken, *allocated], outs, "rerun_in_numpy(program, inputs, reruns)")
             space["call"] = space["raw"]
         else:
-            self.define("raw", given, allocated, outs, f"rerun_in_numpy(program, ({given}{',' * bool(given)}))")
+            self.define("raw", given, allocated, outs, f"rerun_in_numpy(program, ({given}{',' * bool(given)}), reruns)")
             define([f"def call({given}): return raw({', '.join(fitted)})"], space)
         space["joined"] = joined(space["call"])
         into = self.into()

@@ -49,7 +49,10 @@ class Native:
         self.functions = self.compile()
         # the nodes whose buffers the part of each step takes
         self.buffers = {k: [node for node in nodes if node not in self.fixed] for k, nodes in self.emitted.parts.items()}
-        self.raw, self.call, self.raw_flat, self.flat = Callers(self.plan, self.emitted, self.buffers, self.functions).compiled()
+        self.reruns: dict[str, tuple[int, str]] = {}  # see `rerun_in_numpy`
+        self.raw, self.call, self.raw_flat, self.flat = Callers(
+            self.plan, self.emitted, self.buffers, self.functions, self.reruns
+        ).compiled()
 
     @property
     def source(self) -> str:

@@ -46,10 +46,11 @@ def own(leaf):
     return copied_to_write(leaf) if issubclass(type(leaf), np.ndarray) else leaf
 
 
-def rerun_in_numpy(program: Program, inputs) -> tuple:
+def rerun_in_numpy(program: Program, inputs, reruns: dict[str, tuple[int, str]]) -> tuple:
     """Return the outputs of a program as NumPy and Python evaluate it; an error names the line of the operation that raises it.
 
     Loops raise where an index is out of bounds, or a Python integer grows beyond 64 bits, which is exact here. A warning tells of others.
+    By their types, `reruns` holds how many errors were followed by results, and the last text.
     """
     line, reason = None, sys.exception()
 
@@ -65,9 +66,12 @@ def rerun_in_numpy(program: Program, inputs) -> tuple:
     except Exception as error:
         error.add_note(f"jit: in {where_in(line).rstrip(': ') or 'a compiled function'}")
         raise
+    if reason is not None:
+        kind = type(reason).__name__
+        reruns[kind] = reruns.get(kind, (0, ""))[0] + 1, str(reason)
     if reason is not None and not isinstance(reason, OverflowError):
         warn(
-            f"jit: a compiled program ended with {type(reason).__name__}: {reason}. NumPy computed the call instead, which is slower. If "
+            f"jit: a compiled program ended with {kind}: {reason}. NumPy computed the call instead, which is slower. If "
             "no function that it calls returned another shape than when it was traced, please report this",
             user_frame(sys._getframe()),
         )

@@ -27,10 +27,10 @@ class Executable:
     C; `flat` and `raw_flat` map them, and an array or None, to all outputs, one after the other in that array or a new one. `bare` is
     `call` for a caller that ignores floating-point errors, and says where others are raised."""
 
-    __slots__ = ("bare", "call", "flat", "notes", "raw", "raw_flat", "source")
+    __slots__ = ("bare", "call", "flat", "notes", "raw", "raw_flat", "reruns", "source")
 
-    def __init__(self, call: Callable, bare: Callable, source: str, notes: str):
-        self.call, self.raw, self.bare, self.source, self.notes = call, call, bare, source, notes
+    def __init__(self, call: Callable, bare: Callable, source: str, notes: str, reruns: dict[str, tuple[int, str]]):
+        self.call, self.raw, self.bare, self.source, self.notes, self.reruns = call, call, bare, source, notes, reruns
         self.flat = self.raw_flat = joined(call)
 
 
@@ -47,24 +47,25 @@ def compile_python(program: Program, threads: int | None = None) -> Executable:
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
     exec(compile(source, file, "exec"), writer.space)
     program_in_numpy: Any = writer.space["program"]
+    reruns: dict[str, tuple[int, str]] = {}
 
     def quiet(*inputs):
         try:
             with np.errstate(all="ignore"):
                 return program_in_numpy(*inputs)
         except Exception:
-            return rerun_in_numpy(program, inputs)
+            return rerun_in_numpy(program, inputs, reruns)
 
     def named(*inputs):
         try:
             return program_in_numpy(*inputs)
         except Exception:
-            return rerun_in_numpy(program, inputs)
+            return rerun_in_numpy(program, inputs, reruns)
 
     called = len(program.operations)
     notes = f"NumPy: {called} operations, {writer.reused} into buffers of operands, {writer.in_place} assignments in place"
     warns = any(value.kind != "python" for operation in program.operations for value in operation.outputs)
-    return Executable(quiet if warns else named, program_in_numpy, source, notes)
+    return Executable(quiet if warns else named, program_in_numpy, source, notes, reruns)
 
 
 class Writer:

@@ -7,11 +7,12 @@ Vars the row's VJP is the pullback program, on Symbols it is entered into the pr
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import optree
 
 from ..core.dispatch import highest
 from ..core.traced import Traced, example_of
@@ -162,6 +163,15 @@ class Compiled:
         if level.directions is not None and tangent is not None:
             return make_dual(out.item() if type(out) is np.float64 else out, tangent, level)
         return Dual._result(make_dual(out, None, level), self.row, out, tangent, level, False, ())
+
+    def reruns(self) -> Iterator[tuple[str, int, str]]:
+        """Yield the errors of compiled code after which NumPy made calls, also of derivatives: their type, count and last text."""
+        if self.made is not None:
+            yield from ((kind, *counted) for kind, counted in self.made.reruns.items())
+        made: Any = list(self.derived.values())
+        for part in optree.tree_leaves(made):
+            if type(part) is Compiled:
+                yield from part.reruns()
 
     # --- derived programs ---------------------------------------------------------------------------------------------------
 

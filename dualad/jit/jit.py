@@ -412,4 +412,5 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
             text += f"; {count} path{'s' * (count > 1)} by the tests in {', '.join(lines)}"
             text += ", others are traced when they are met" if entry.left else ""
             text += "".join(f"; evaluated by the plain function where {loud}" for loud in entry.loud)
-        return text + (f"; not compared with the plain function: {reason}" if reason else "")
+        reruns = "".join(f"; NumPy made {n} call{'s' * (n > 1)} after {kind}: {last}" for kind, n, last in compiled.reruns())
+        return text + reruns + (f"; not compared with the plain function: {reason}" if reason else "")

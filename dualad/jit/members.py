@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -164,7 +165,11 @@ class Members:
                 return None
             try:
                 made = kernels(values, self.count)
-            except Exception:
+            except (IndexError, OverflowError):  # calls one by one say which member it was
+                return None
+            except Exception as error:
+                what = f"the compiled loop over members of {self.jitted.__name__} ended with {error!r}"
+                warnings.warn(f"jit: {what}, they are computed one by one, which is slower: please report this", stacklevel=5)
                 return None
         arrays = iter(made)
         return [next(arrays) if type(out) is Value else self.repeated(out) for out in outputs]

@@ -402,6 +402,7 @@ def test_a_refusal_of_the_entry_is_told():
     with pytest.warns(UserWarning, match=r"jit: a compiled program ended with \w+Error: .* NumPy computed the call instead"):
         (found,) = native.call(x)
     close(found, np.cumsum(x) * 2.0, rtol=0.0)
+    assert [count for count, _ in native.reruns.values()] == [1]
 
 
 @pytest.mark.parametrize("name", ["wave", "wave_jvp", "in_slices_vjp", "lorenz", "rows_and_columns"])

@@ -216,7 +216,7 @@ def test_results_of_another_evaluation_are_the_callers_own():
     f = jit(lambda x: (x, np.ones(3), x[0]), backend="numpy")
     f(X)
     (entry,) = f.entries.values()
-    same, ones, _ = rerun_in_numpy(entry.compiled.program, (X,))
+    same, ones, _ = rerun_in_numpy(entry.compiled.program, (X,), {})
     assert not np.shares_memory(same, X) and ones.flags.writeable
 
 
@@ -255,3 +255,22 @@ def test_an_llvmlite_that_cannot_be_imported_is_told_once(monkeypatch):
 def test_a_function_without_arrays_is_compiled(recwarn):
     assert jit(lambda s: s)("a") == "a" and jit(lambda s: np.ones(2) * 3.0)("a").tolist() == [3.0, 3.0]
     assert not recwarn.list
+
+
+def test_calls_that_numpy_makes_are_explained():
+    pytest.importorskip("llvmlite")
+    fast = jit(lambda n, x: (n * n, x * 2.0))
+    for n in (3, 2**40, 2**41, 4):
+        assert fast(n, X)[0] == n * n
+    assert "; NumPy made 2 calls after OverflowError: jit: a Python integer grows beyond 64 bits" in fast.explain(3, X)
+
+
+def test_members_that_compiled_code_refuses_are_told(monkeypatch):
+    pytest.importorskip("llvmlite")
+    from dualad.codegen.member_kernels import MemberKernels
+
+    monkeypatch.setattr(MemberKernels, "__call__", lambda *_: np.empty(-1))
+    rows = np.arange(12.0).reshape(4, 3)
+    with pytest.warns(UserWarning, match=r"the compiled loop over members of .* ended with ValueError.*one by one"):
+        found = jit(lambda x: np.sin(x) * 2.0).map(rows)
+    np.testing.assert_allclose(found, np.sin(rows) * 2.0, rtol=1e-12)
