@@ -116,10 +116,11 @@ class Traced(Shaped, Handle):
         row = ROWS.get(fn)
         if (
             type(row) is Composite
+            and row.direct
             and row.required <= len(args) <= row.most
-            and not (row.like or row.value_dependent or "out" in kwargs or (row.dtype_at is not None and "dtype" in kwargs))
+            and not (kwargs and ("out" in kwargs or (row.dtype_at is not None and "dtype" in kwargs)))
             and self.level.objects is None
-            and not row.restates(args, kwargs)
+            and not (row.with_numpy_value and row.restates(args, kwargs))
         ):
             return row.body(*args, **kwargs)
         return apply(fn, (self, *args) if row is not None and row.like else args, kwargs)

@@ -207,6 +207,11 @@ class Composite(Row):
         super().__init__(fn, **options)
         self.body = body
 
+    @cached_property
+    def direct(self) -> bool:
+        """Whether a call without ``dtype`` and ``out`` may be one of the body: neither form nor value of the result is decided before."""
+        return not (self.like or self.value_dependent or self.with_numpy_value is True)
+
     def restates(self, args, kwargs):
         """Return whether the value of a call is computed by the function itself."""
         return self.with_numpy_value if type(self.with_numpy_value) is bool else self.with_numpy_value(*args, **kwargs)
