@@ -113,9 +113,8 @@ class Traced(Shaped, Handle):
                 args, kwargs = lift(args), lift(kwargs)
             elif defers_to_container(types):
                 return NotImplemented
-        row = ROWS.get(fn)
         if (
-            type(row) is Composite
+            type(row := ROWS.get(fn)) is Composite
             and row.direct
             and row.required <= len(args) <= row.most
             and not (kwargs and ("out" in kwargs or (row.dtype_at is not None and "dtype" in kwargs)))

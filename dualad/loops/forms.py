@@ -351,6 +351,8 @@ def converted(node, dtype):
     """Return a node cast to a dtype."""
     if node.dtype == dtype:
         return node
+    if node.dtype.kind == "c" and dtype.kind in "iuf":
+        return converted(parts_of(node)[0], dtype)
     if isinstance(node.form, Fill):
         return Node(Fill(dtype.type(node.form.number)), node.shape, dtype)
     return copied(fitting(node, dtype), dtype)

@@ -209,7 +209,7 @@ class Composite(Row):
 
     @cached_property
     def direct(self) -> bool:
-        """Whether a call without ``dtype`` and ``out`` may be one of the body: neither form nor value of the result is decided before."""
+        """Whether a call without ``dtype`` and ``out`` is one of the body, unless a predicate asks for the value of NumPy."""
         return not (self.like or self.value_dependent or self.with_numpy_value is True)
 
     def restates(self, args, kwargs):

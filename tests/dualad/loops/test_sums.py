@@ -112,3 +112,14 @@ def test_very_large_products_are_called():
     a = np.broadcast_to(0.0, (round(ASKED_PRODUCTS ** (1 / 3)) + 1,) * 2)
     with pytest.raises(LookupError, match="a call of Python takes no time beside them"):
         ROWS[np.matmul].inner(a, a)
+
+
+@pytest.mark.parametrize("dtype", [int, np.float32, float])
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+def test_complex_numbers_in_a_real_dtype_are_their_real_parts(dtype):
+    z = np.array([[1.5 + 1j, 2.7 + 0.5j], [3.1, -4.2 - 2j]])
+    for reduction in (np.sum, np.prod, np.mean, np.cumsum, np.cumprod, np.nansum, np.trace):
+        f = lambda x, reduction=reduction: reduction(x, dtype=dtype)
+        value, expected = jit(f)(z), f(z)  # it would warn where NumPy runs it instead
+        assert value.dtype == expected.dtype
+        np.testing.assert_allclose(value, expected, rtol=1e-6)
