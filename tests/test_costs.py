@@ -22,6 +22,7 @@ EXCEPTIONS = {
     ("dualad/codegen/cache.py", "ABANDONED_SECONDS"): "how long writing a file may take",
     ("dualad/loops/fuse.py", "STORE"): "what memory takes, beside what each function takes by its rule",
     ("dualad/rules/linalg.py", "ASKED_PRODUCTS"): "what is not evaluated to be compared",
+    ("dualad/rules/linalg.py", "JUDGED_ORDER"): "where a criterion's range ends",
     ("dualad/rules/special_parts.py", "SHIFT"): "where an approximation's range begins",
     ("checkpoint/durable/identity.py", "MOST_VALUES"): "a limit, for functions that read a world of objects",
     ("checkpoint/ode/methods.py", "NEWTON_STEPS"): "after which a step is refused",

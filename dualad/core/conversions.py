@@ -23,6 +23,7 @@ from ..support.callers import (
     user_frame,
     warn,
 )
+from ..support.costs import UNROLLED_ELEMENTS
 from .levels import ADAPTED, Handle
 
 # --- conversions ------------------------------------------------------------------------------------------------------------
@@ -142,7 +143,7 @@ def as_objects(x, copy=None):
     user = user_frame(inner)
     if user is not None and x.level.objects is None:
         x.level.objects = place(user, user.f_lineno)
-    if user is not None and x.size > 32:  # about a few numbers, a warning is noise
+    if user is not None and x.size > UNROLLED_ELEMENTS:  # about a few numbers, a warning is noise
         warn(object_array_warning(x, package_function(outer_frames(frame))[0]), user)
     plain = x
     while isinstance(plain, Handle):

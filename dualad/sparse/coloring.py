@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..support.callers import trimmed
-from ..support.costs import CACHE_ELEMENTS, COLORING_STEPS
+from ..support.costs import CACHE_ELEMENTS, CHUNK_DIRECTIONS, COLORING_STEPS
 from ..support.forks import cached_property
 from .greedy import ORDERS, columns_colored, star_colored
 from .sets import scipy_sparse
@@ -330,9 +330,9 @@ def both(matrix, order):
 
 
 def thresholds(counts):
-    """Return numbers of entries from which a row may count as dense: where the sorted numbers jump most, at most eight."""
+    """Return a few numbers of entries from which a row may count as dense: where the sorted numbers jump most."""
     levels = np.unique(counts)[::-1]
-    jumps = np.argsort(-(levels[:-1] - levels[1:]), kind="stable")[:8]
+    jumps = np.argsort(-(levels[:-1] - levels[1:]), kind="stable")[:CHUNK_DIRECTIONS]
     return levels[1:][jumps].tolist() or [int(levels[0]) if len(levels) else 0]
 
 
