@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
 from time import monotonic, perf_counter
+from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
@@ -22,7 +23,6 @@ from ..storage.codec import check_leaves
 from ..storage.digests import digest, text_or_digest
 from ..support.checks import amount, folder_path, whole_number
 from ..support.costs import COMPARED_SECONDS, COMPARED_SHARE
-from ..sweep.player import Pull
 from .fit_folder import FitFolder, changed_parts
 from .identity import dependency_digests, identity
 from .journal import DurableJournal, DurableSession
@@ -314,6 +314,9 @@ class EvaluationJournal(DurableJournal):
     """A journal that notes the first step of the chain in its evaluation, or ends a probe with it."""
 
     session: "EvaluationSession"
+    #: digests of x_N, and of the outs of each step, that the folder of an equal chain gave: a sweep that is made again gives the same
+    handed_on = ""
+    outs_handed_on: Mapping[int, str] = MappingProxyType({})
 
     def begin(self, steps: int | None) -> Any:
         evaluation = self.session.evaluation
@@ -323,6 +326,10 @@ class EvaluationJournal(DurableJournal):
         while True:
             try:
                 done = super().begin(steps)
+                if done is not None and self.handed_on:
+                    self.check_same(self.handed_on, done[0], "all steps", f"x_{done[2]}")
+                    for k, row in self.rows_found().items():
+                        self.check_row(k, row)
                 break
             except ValueError:  # the folder is of a chain that differs in what its step closes over
                 self.session.next()
@@ -331,6 +338,7 @@ class EvaluationJournal(DurableJournal):
                 self.session.next()
         if done is not None:
             evaluation.note(self.name(steps), self.now.first)
+            self.handed_on = digest(done[0], "Fit: a state")
         return done
 
     def name(self, steps: int | None) -> str:
@@ -338,17 +346,26 @@ class EvaluationJournal(DurableJournal):
 
     def end_forward(self, final: Any, last: list[Any], steps: int) -> None:
         self.session.evaluation.note(self.name(self.steps), self.now.first)
+        if self.handed_on:
+            self.check_same(self.handed_on, final, "all steps", f"x_{steps}")
         super().end_forward(final, last, steps)
 
-    def reverse(self, steps: int, seed: Any, token: Any, pull: Pull) -> Any:
-        begins = self.found is None
-        try:
-            return super().reverse(steps, seed, token, pull)
-        except ValueError:  # the folder is of an equal chain that was pulled back from another cotangent
-            if begins:
-                raise
-            self.session.next()
-            return None
+    def begins_elsewhere(self) -> bool:
+        self.outs_handed_on = {k: digest(row, "Fit: a row") for k, row in self.rows_found().items()}
+        self.session.next()
+        return True
+
+    def rows_found(self) -> dict[int, list[Any]]:
+        return {k: self.codec.decode(row) for k, row in self.session.log("first").read().items()}
+
+    def add_row(self, k: int, leaves: list[Any]) -> None:
+        if self.now.sweep == "first" and self.compared is None:
+            self.check_row(k, leaves)
+        super().add_row(k, leaves)
+
+    def check_row(self, k: int, leaves: list[Any]) -> None:
+        if k in self.outs_handed_on:
+            self.check_same(self.outs_handed_on[k], digest(leaves, "Fit: a row"), f"step {k}", "row of outs")
 
 
 class EvaluationSession(DurableSession):

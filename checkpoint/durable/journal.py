@@ -256,7 +256,7 @@ class DurableJournal:
     def reverse(self, steps: int, seed: Any, token: Any, pull: Pull) -> tuple[Remaining, Any, list[Any]] | None:
         """Skip the completed part of the reverse sweep: return what remains, the cotangent, and the working state, in a list.
         There is none in it if the actions begin with a load or x_{N-1}. ValueError if the seed, or the pull (by `token`), has changed.
-        A journal that can begin in another folder returns None then, and the first sweep is to be made again."""
+        None where the journal has left for another folder: the first sweep is to be made again."""
         session, now, found, self.found = self.session, self.now, self.found, None
         now.seed, now.pulled, now.state = digest((seed, token), "resume: the cotangent"), "", ""
         self.codec = LeafCodec(self.initial, self.token, seed)
@@ -265,6 +265,8 @@ class DurableJournal:
         if found is not None:
             point, working = found.point, found.working[-1:]
             if point.seed and point.seed != now.seed:
+                if self.begins_elsewhere():
+                    return None
                 raise ValueError(
                     f"Disk: {session.path} belongs to a reverse sweep from another cotangent of x_N; repeat the same call, or {ANEW}"
                 )
@@ -284,6 +286,10 @@ class DurableJournal:
         self.cotangent = seed
         actions = self.numbered(self.schedule.reverse(steps, self.saved), 0)
         return Remaining(actions, session.indices(), steps - 1, steps), seed, []
+
+    def begins_elsewhere(self) -> bool:
+        """Leave the folder, which is of another cotangent, where there can be another one; return whether that was done."""
+        return False
 
     def with_points(self, pull: Pull) -> Pull:
         """Return the pull, after which a durable point is made where one is due."""

@@ -1,6 +1,5 @@
 """The folder of a fit: what is damaged, lost, full, somebody else's, or shared by threads and forks."""
 
-import contextvars
 import errno
 import gc
 import json
@@ -14,7 +13,9 @@ import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import ContextVar, copy_context
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from fits import anew, ending
 from checkpoint import Fit, chain, grad, vjp
 from checkpoint.durable import fit as module
 from checkpoint.durable import fit_folder, log
+from checkpoint.sweep import Sweep
 
 pytestmark = pytest.mark.usefixtures("not_again")
 ROOT = Path(module.__file__).parents[1]
@@ -408,12 +410,70 @@ def test_equal_chains_go_on(durable, at_once):
     assert found.tobytes() == expected.tobytes() and killed > 2 and not list(durable.path.glob("*.evaluation"))
 
 
+def swept(step, rate, x, weight, **options):
+    """The gradient of the weighted squares of x_8."""
+    sweep = Sweep(step, x, steps=8, **options)
+    final = sweep.forward()
+    return sweep.backward(lambda k, x, g: g * (1.0 + rate(k) * np.cos(x)), 2.0 * weight * final)
+
+
+def chained(step, rate, x, weight, **options):
+    """The gradient of the weighted outs."""
+    outs = lambda k, x: (x + 0.1 * np.sin(x), rate(k) * x)
+    return grad(lambda x: weight * np.sum(chain(outs, x, steps=8, outputs=True, **options)[1]))(x)
+
+
+@pytest.mark.parametrize("run", [swept, chained])
+def test_what_was_handed_on_is_compared_where_a_chain_goes_on_in_another_folder(durable, run):
+    """The steps differ late, in what a fit does not see: x_N and the outs, from which the cotangent is, are of the first chain."""
+    rates = SimpleNamespace(third=0.1)
+    unseen = ContextVar("rates", default=rates)
+    rate = lambda k: unseen.get().third if k == 3 else 0.1
+    step = lambda k, x: x + rate(k) * np.sin(x)
+
+    def f(x, last):
+        found = []
+        for weight, unseen.get().third in ((1.0, 0.1), (2.0, last)):
+            found.append(run(step, rate, x, weight, storage=durable))
+        return found
+
+    x, g = np.array([0.3, 0.7]), durable(f, name="f")
+    for one, weight in zip(g(x, 0.1), (1.0, 2.0), strict=True):
+        assert one.tobytes() == run(step, rate, x, weight).tobytes()
+    with pytest.raises(ValueError, match=r"belongs to another call: running (all steps|step 3) again gave another"):
+        g(x, 0.2)
+
+
+def test_an_error_of_a_step_that_is_made_again_is_no_sign_of_another_chain(durable):
+    """An evaluation whose step fails for once, while a pull of the process before is compared, keeps what it has."""
+    step, state = ending(lambda k, x: x + 0.1 * np.sin(x), left=75)
+    state.at = None
+    unseen = ContextVar("state", default=state)
+
+    def failing(k, x):
+        if len(unseen.get().made) == unseen.get().at:
+            raise ValueError("for once")
+        return step(k, x)
+
+    x, of = np.array([0.3, 0.7]), lambda step, **options: grad(lambda x: np.sum(chain(step, x, steps=40, **options)))
+    expected, f = of(lambda k, x: x + 0.1 * np.sin(x))(x), durable(of(failing, storage=durable), name="f")
+    with pytest.raises(Interrupted):
+        f(x)
+    state.left, state.made[:] = None, []
+    state.at = 4
+    with pytest.raises(ValueError, match="for once"):
+        f(x)
+    state.made.clear()
+    state.at = None
+    assert f(x).tobytes() == expected.tobytes() and len(state.made) < 70, "of 120 of the whole evaluation"
+
+
 def test_evaluations_with_pools_of_their_own(durable):
     """One at a time the chains find it; of two at once only with the context, and the error says how."""
 
     def parts(x, given):
         with ThreadPoolExecutor(2) as pool:
-            run = (lambda *work: pool.submit(contextvars.copy_context().run, *work)) if given else pool.submit
+            run = (lambda *work: pool.submit(copy_context().run, *work)) if given else pool.submit
             return sum(task.result() for task in [run(grad(lambda x, rate=rate: moved(durable, x, rate)), x) for rate in (0.1, 0.2)])
 
     points = [np.array([0.1, 0.2]), np.array([0.3, 0.4])]
