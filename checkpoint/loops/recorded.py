@@ -153,12 +153,13 @@ class EagerEntry(ChainEntry):
 
     def explain(self, k: int, x: Any, error: Exception) -> None:
         """Raise what is behind an exception in step k, if something is."""
-        if isinstance(error, ValueError) and (written := self.written(k, x)) is not None:
+        if type(error) is ValueError and (written := self.written(k, x)) is not None:
             raise written from error
         self.spec.explain(k, x, self.lowered.arguments, self.lowered.inputs, error)
 
     def written(self, k: int, x: Any) -> ValueError | None:
-        """Return the error of step k if it writes into an array that it is handed read-only: handed a copy of that, it does not fail."""
+        """Return the error of step k if it writes into an array that it is handed read-only: handed a copy of that, it does not fail.
+        NumPy says so in a plain ValueError; what is derived of that, as `LinAlgError`, costs no further steps."""
         spec, lowered, aliases, groups = self.spec, self.lowered, self.aliases, self.aliases.before(k)
 
         def fails(guards: bool, copies: bool) -> bool:

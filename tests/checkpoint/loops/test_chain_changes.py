@@ -109,6 +109,20 @@ def test_other_errors_of_a_step_stay_what_they_are(step, said):
     assert caught.value.__notes__ == ["chain: in step 0"]
 
 
+def test_a_step_that_fails_with_an_error_of_its_own_kind_is_not_made_again():
+    made = []
+
+    def step(k, x, c):
+        made.append(k)
+        if k == 2:
+            raise np.linalg.LinAlgError("singular")
+        return x * c
+
+    with pytest.raises(np.linalg.LinAlgError, match="singular"):
+        grad(lambda x, c: np.sum(chain(step, x, c, steps=3)))(np.ones(2), np.ones(2))
+    assert made.count(2) == 1
+
+
 def read_only_of_the_users(x):
     np.broadcast_to(np.zeros(()), 2)[0] = 1.0
     return x
