@@ -111,17 +111,17 @@ def simpler(program: Program) -> Program:
     def rule(operation, new):
         fn, args, out = operation.fn, operation.args, operation.outputs[0]
         x = args[0] if args else None
-        neutral = row_says(fn, "neutral") and not (fn is np.conjugate and out.dtype.kind == "c")
-        if neutral and type(x) is Value and not operation.kwargs and alike(x, out):
+        neutral, operator = row_says(fn, "neutral"), row_says(fn, "operator")
+        if neutral and not (neutral == "real" and out.dtype.kind == "c") and type(x) is Value and not operation.kwargs and alike(x, out):
             return (x,)
         if fn is getitem and is_whole(args[1]) and type(x) is Value and x.kind == "array" and alike(x, out):
             return (x,)
-        if fn is np.power and len(args) == 2 and out.kind == "array" and type(args[1]) in (int, float) and out.dtype.kind in "fc":
+        if operator == "pow" and len(args) == 2 and out.kind == "array" and type(args[1]) in (int, float) and out.dtype.kind in "fc":
             if args[1] == 2:
                 return operation.by(np.square, x, **operation.kwargs)
             if args[1] == 0.5:
                 return operation.by(np.sqrt, x, **operation.kwargs)
-        if fn is np.multiply and len(args) == 2 and not operation.kwargs:
+        if operator == "mul" and len(args) == 2 and not operation.kwargs:
             for a, b in (args, args[::-1]):
                 if type(a) in (int, float) and a == 1 and type(b) is Value and alike(b, out):
                     return (b,)
@@ -157,19 +157,20 @@ def forwarded(program: Program, adjoint=False) -> Program:
             base = assigned[args[0]][0] if again else args[0]
             assigned[operation.outputs[0]] = base, args[1], args[2]
             return operation.by(updated, base, *args[1:]) if again else None
-        if fn is np.zeros:
+        if row_says(fn, "lower") == "zeros":
             zeros.add(operation.outputs[0])
-        if adjoint and fn is np.add and len(args) == 2 and not operation.kwargs:
+        if adjoint and row_says(fn, "operator") == "add" and len(args) == 2 and not operation.kwargs:
             for one, other in (args, args[::-1]):
                 if type(one) is type(other) is Value and one in zeros and alike(other, operation.outputs[0]):
                     return (other,)
         if fn is getitem and type(args[0]) is Value and type(args[1]) is int:
             rows[operation.outputs[0]] = args[0], args[1] % args[0].shape[0]
-        if fn is np.concatenate and operation.kwargs.get("axis", 0) == 0 and all(type(arg) is Value for arg in args):
+        joins = row_says(fn, "joins")
+        if joins == "axis" and operation.kwargs.get("axis", 0) == 0 and all(type(arg) is Value for arg in args):
             joined[operation.outputs[0]] = args
         if fn is getitem and args[0] in joined and type(args[1]) is slice:
             return of_part(operation, joined[args[0]])
-        if fn is np.stack and operation.kwargs.get("axis", 0) == 0:
+        if joins == "rows" and operation.kwargs.get("axis", 0) == 0:
             return restacked(operation, rows, new)
         if fn is getitem and args[0] in assigned and fixed(args[1]):
             source, out = args[0], operation.outputs[0]
@@ -259,12 +260,19 @@ def relaxed(program: Program) -> Program:
         fn, args, out = operation.fn, operation.args, operation.outputs[0]
         if out.dtype.kind not in "fc" or operation.kwargs or len(args) != 2:
             return None
-        if fn is np.power and args[1] == 3 and type(args[1]) in (int, float) and type(args[0]) is Value and args[0].dtype == out.dtype:
+        operator = row_says(fn, "operator")
+        if operator == "pow" and args[1] == 3 and type(args[1]) in (int, float) and type(args[0]) is Value and args[0].dtype == out.dtype:
             square = new.append(np.multiply, (args[0], args[0]), {}, out, operation.line)
             return operation.by(np.multiply, square, args[0])
-        if fn is np.divide and type(args[0]) in (int, float) and args[0] == 1 and type(args[1]) is Value and args[1].dtype == out.dtype:
+        if (
+            operator == "truediv"
+            and type(args[0]) in (int, float)
+            and args[0] == 1
+            and type(args[1]) is Value
+            and args[1].dtype == out.dtype
+        ):
             inverse[out] = args[1]
-        if fn is np.multiply:
+        if operator == "mul":
             for a, b in (args, args[::-1]):
                 if type(a) is Value and a in inverse:
                     return operation.by(np.divide, b, inverse[a])
@@ -284,7 +292,7 @@ def restored(program: Program) -> Program:
 
     def rule(operation, new):
         fn, args, out = operation.fn, operation.args, operation.outputs[0]
-        whole = fn is np.copy or (fn is getitem and is_whole(args[1]))
+        whole = (row_says(fn, "moves") and row_says(fn, "elementwise")) or (fn is getitem and is_whole(args[1]))
         if whole and args[0] in shown and (args[0].shape, args[0].dtype) == (out.shape, out.dtype):
             shown[out] = shown[args[0]]
         elif fn is getitem and fixed(args[1]):
@@ -293,7 +301,7 @@ def restored(program: Program) -> Program:
             cleared[out] = args[0], key_of(args[2])
         elif fn is scatter and fixed(args[1]):
             spread[out] = args[0], args[1]
-        elif fn is np.add and len(args) == 2 and not operation.kwargs:
+        elif row_says(fn, "operator") == "add" and len(args) == 2 and not operation.kwargs:
             for a, b in (args, args[::-1]):
                 if type(a) is type(b) is Value and a in cleared and b in spread and cleared[a][1] == key_of(spread[b][1]):
                     base, (v, index) = cleared[a][0], spread[b]

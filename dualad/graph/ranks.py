@@ -3,6 +3,8 @@
 The functions take the selection, and a call as a row says it: a row names the one that evaluates it, `selected`.
 """
 
+from functools import partial
+
 import numpy as np
 
 from ..core.traced import Traced
@@ -29,33 +31,61 @@ def element(s, index):
     return full[np.where((rank > 0) & (rank <= ranks[-1]), place, mask.size)]
 
 
-def place_of_extremum(s, row, x, axis=None, **options):
+def shape(s, row, x):
+    return s.shape
+
+
+def size(s, row, x):
+    return s.size
+
+
+def taken(s, row, x, index, axis=None, mode="raise"):
+    """Return ``np.take(x, index)``, where `x` or `index` is the selection."""
+    if mode != "raise":
+        raise s.needs_length(f"{row.name} with mode= of x[mask]")
+    x, axis = (np.ravel(x), 0) if axis is None else (x, axis % np.ndim(x))
+    return s.indexed(x, (*(slice(None),) * axis, index), shown=False)
+
+
+def place_of_extremum(extremum, s, row, x, axis=None, **options):
     """Return ``np.argmin(s)`` or ``np.argmax(s)``."""
     for name, value in options.items():
         if value is not None and value is not False:
             raise s.needs_length(f"{row.name} with {name}= of x[mask]")
     along(s, row, x, axis)
-    best = (np.min if row.fn is np.argmin else np.max)(s)
+    best = extremum(s)
     mask, full = np.reshape(s.mask, (-1,)), np.reshape(s.primal, (-1,))
     return np.cumsum(mask)[np.argmax(mask & ((full == best) | (full != full)))] - 1
 
 
-def running(s, row, x, axis=None, **options):
+place_of_minimum, place_of_maximum = partial(place_of_extremum, np.min), partial(place_of_extremum, np.max)
+
+
+def running(neutral, s, row, x, axis=None, **options):
     """Return ``np.cumsum(s)`` or ``np.cumprod(s)``: a number that changes nothing stands where the mask is false."""
     along(s, row, x, axis)
-    full = row.fn(np.reshape(s.cleaned(-0.0 if row.fn is np.cumsum else 1), (-1,)), **options)
+    full = row.fn(np.reshape(s.cleaned(neutral), (-1,)), **options)
     return s.selection(np.reshape(full, s.mask.shape), 0)
 
 
-def quantile(s, row, x, *args, axis=None, **options):
-    """Return ``np.median(s)``, ``np.quantile(s, q)`` or ``np.percentile(s, q)``: where the mask is false stand NaN, which do not count."""
+running_sum, running_product = partial(running, -0.0), partial(running, 1)
+
+
+def median(s, row, x, *args, axis=None, **options):
+    """Return ``np.median(s)``, as `row.fn` is: where the mask is false stand NaN, which do not count."""
     along(s, row, x, axis)
-    if s.dtype.kind != "f" and (row.fn is not np.median or s.dtype.kind == "c"):  # of integers some methods choose integers
+    if s.dtype.kind == "c":
         raise s.needs_length(f"{row.name} of x[mask] of {s.dtype}")
     of_numbers = getattr(np, f"nan{row.fn.__name__}")
     s = as_inexact(s)
-    found = np.where(np.any(np.isnan(s)), np.nan, of_numbers(np.reshape(s.cleaned(np.nan), (-1,)), *args, **options))[()]
-    return found if row.fn is np.median else defined(found, s.shape[0], f"{row.name} of no elements")
+    return np.where(np.any(np.isnan(s)), np.nan, of_numbers(np.reshape(s.cleaned(np.nan), (-1,)), *args, **options))[()]
+
+
+def quantile(s, row, *args, **options):
+    """Return ``np.quantile(s, q)`` or ``np.percentile(s, q)``."""
+    if s.dtype.kind != "f":  # of integers some methods choose integers
+        raise s.needs_length(f"{row.name} of x[mask] of {s.dtype}")
+    return defined(median(s, row, *args, **options), s.shape[0], f"{row.name} of no elements")
 
 
 def blank_like(s, row, x, *args):

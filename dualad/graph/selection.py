@@ -109,8 +109,8 @@ class Selection(Traced):
 
     def _interpret(self, row, args, kwargs, evaluate=None):
         self.level.check()
-        if row.fn in (getitem, np.take):
-            return self.indexed(row, *args, **kwargs)
+        if row.fn is getitem:
+            return self.indexed(*args)
         if row.selected is not None:
             return getattr(ranks, row.selected)(self, row, *args, **kwargs)
         if row.fn is updated and type(args[2]) is Selection:
@@ -123,10 +123,8 @@ class Selection(Traced):
         raise self.needs_length(f"{row.name} of x[mask]")
 
     def _constant(self, row, args, kwargs):
-        if not row.metadata:
+        if not row.metadata or row.selected is not None:
             return self._interpret(row, args, kwargs)
-        if row.fn in (np.shape, np.size) and len(args) == 1 and not kwargs:
-            return self.shape if row.fn is np.shape else self.size
         answers = [row.fn(*(arg.stand_in(n) if type(arg) is Selection else arg for arg in args), **kwargs) for n in (0, 3)]
         if repr(answers[0]) != repr(answers[1]):
             raise self.needs_length(f"{row.name} of x[mask]")
@@ -221,13 +219,8 @@ class Selection(Traced):
 
     # --- parts and assignment ---------------------------------------------------------------------------------------------
 
-    def indexed(self, row, x, index, axis=None, **options):
-        """Return a part of a selection, or what a selection of integers or truth values chooses of an array."""
-        if row.fn is np.take:
-            if options.get("mode", "raise") != "raise":
-                raise self.needs_length("numpy.take with mode= of x[mask]")
-            x, axis = (np.ravel(x), 0) if axis is None else (x, axis % np.ndim(x))
-            index = (*(slice(None),) * axis, index)
+    def indexed(self, x, index, shown=True):
+        """Return a part of a selection, which may be `shown` as a view, or what a selection chooses of an array."""
         if type(x) is not Selection:
             return selected(x, index, self.level.trace)
         if (inner := x.inner(index)) is not None:
@@ -237,7 +230,7 @@ class Selection(Traced):
         index, at = x.in_full(index)
         part = x.primal[index]
         made = x.selection(part, part.ndim - at - x.mask.ndim)
-        made.viewed = (x, index) if row.fn is getitem else None
+        made.viewed = (x, index) if shown else None
         return made
 
     def inner(self, index):
@@ -393,6 +386,11 @@ def positions(mask):
     return tuple(selection(grid, mask, 0, level, axis) for axis, grid in enumerate(np.indices(mask.shape)))
 
 
+def flat_positions(mask):
+    """Return ``np.flatnonzero(mask)`` of a traced mask."""
+    return positions(mask if mask.ndim == 1 else np.ravel(mask))[0]
+
+
 def selected(x, index, trace):
     """Return ``x[index]``, a selection: a part of the index is a traced mask, or holds integers that one selects."""
     level = level_of(trace)
@@ -477,7 +475,7 @@ def apart(parts):
 
 def extreme(dtype, ufunc):
     """Return the number that is less, or for `np.minimum` more, than all others of a dtype."""
-    sign = -1 if ufunc is np.maximum else 1
+    sign = -int(ufunc(-1, 1))
     if dtype.kind == "b":
         return sign > 0
     if dtype.kind in "iu":

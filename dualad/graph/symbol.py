@@ -23,7 +23,8 @@ from ..rules.shapes import select
 from ..rules.ufunc_methods import method as method_of
 from ..support.callers import is_assertion, operation
 from ..support.costs import SMALL_ARRAY_BYTES
-from .selection import apart, met_by_mask, positions, selected, with_masks
+from . import selection
+from .selection import apart, met_by_mask, selected, with_masks
 
 
 class Symbol(Traced):
@@ -59,10 +60,8 @@ class Symbol(Traced):
         trace.check()
         if row.metadata:
             return row.fn(*trace.split(args)[0], **trace.split(kwargs)[0])
-        if row.fn is np.nonzero:
-            return positions(args[0])
-        if row.fn is np.flatnonzero:
-            return positions(args[0] if args[0].ndim == 1 else np.ravel(args[0]))[0]
+        if type(row.data_shaped) is str:
+            return getattr(selection, row.data_shaped)(*args)
         if row.data_shaped:
             raise trace.refuse(
                 f"{row.name} of a traced value has a shape that depends on the data, which a program cannot have: use "
@@ -294,12 +293,12 @@ def weak(x):
 def define_operators():
     """Define the operators of Symbol: of Python numbers they are Python's, whose results are Python numbers again."""
 
-    def binary(ufunc, operate, usual, reflected):
+    def binary(name, row, usual, reflected):
         def method(self, other):
             if self.primal.kind == "python" and weak(other):
                 pair = (other, self) if reflected else (self, other)
-                return self.level.record(ufunc, scalar_operator(operate), pair, {})
-            if ufunc is np.multiply and type(other) in (list, tuple) and self.primal.kind != "array":
+                return self.level.record(row.fn, scalar_operator(row.of_numbers), pair, {})
+            if name == "mul" and type(other) in (list, tuple) and self.primal.kind != "array":
                 return NotImplemented  # Python repeats it so many times
             return usual(self, other)
 
@@ -315,9 +314,9 @@ def define_operators():
         if row.fn.nin == 1:
             setattr(Symbol, f"__{name}__", unary(row.fn, row.of_numbers, usual))
             continue
-        setattr(Symbol, f"__{name}__", binary(row.fn, row.of_numbers, usual, False))
+        setattr(Symbol, f"__{name}__", binary(name, row, usual, False))
         if name not in COMPARISONS:
-            setattr(Symbol, f"__r{name}__", binary(row.fn, row.of_numbers, getattr(Traced, f"__r{name}__"), True))
+            setattr(Symbol, f"__r{name}__", binary(name, row, getattr(Traced, f"__r{name}__"), True))
 
 
 def scalar_operator(operate):

@@ -257,15 +257,6 @@ def elementwise(fn, out, args):
         return converted(args[0], out.dtype)
     if not all(issubclass(type(arg), Node | int | float | complex | np.number | np.bool_) for arg in args):
         raise NoLoopForm("an argument is no array or number")
-    if fn is np.power and out.dtype.kind == "f" and not isinstance(args[1], Node):
-        x, y = args[0] if args[0].dtype == out.dtype else converted(args[0], out.dtype), float(args[1])
-        if y in POWERS:
-            return POWERS[y](x)
-        args = (x, y)
-    if fn is np.exp and out.dtype.kind == "c":
-        return complex_exp(out, args[0])
-    if fn is np.hypot and (z := whole_of(*args)) is not None:
-        return mapped(np.absolute, z)
     if fn is softmax_share and len(args) == 2:
         args = (*args, 1.0)
     if len(args) != scalar_of(fn).count:
@@ -273,8 +264,23 @@ def elementwise(fn, out, args):
     return mapped(fn, *args, out=out.dtype)
 
 
-def complex_exp(out, z):
-    """Return the exponential of complex numbers, made of functions of real ones."""
+def power(out, x, y):
+    if out.dtype.kind == "f" and not isinstance(y, Node):
+        x, y = x if x.dtype == out.dtype else converted(x, out.dtype), float(y)
+        if y in POWERS:
+            return POWERS[y](x)
+    return elementwise(np.power, out, (x, y))
+
+
+def hypot(out, x, y):
+    z = whole_of(x, y)
+    return elementwise(np.hypot, out, (x, y)) if z is None else mapped(np.absolute, z)
+
+
+def exp(out, z):
+    """Return the exponential, that of complex numbers made of functions of real ones."""
+    if out.dtype.kind != "c":
+        return elementwise(np.exp, out, (z,))
     z = converted(z if isinstance(z, Node) else fill(z), np.dtype(complex))
 
     x, y = parts_of(z)
@@ -299,6 +305,7 @@ POWERS = {
     0.5: lambda x: mapped(np.sqrt, x),
     -1.0: lambda x: mapped(np.reciprocal, x),
 }
+LOWERINGS.update(power=power, hypot=hypot, exp=exp)
 
 
 # --- what is called -----------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ def resolved(fn, operands, out):
     operands = [BOOL if operand is bool else operand for operand in operands]  # Python's are no weaker
     if all(isinstance(operand, type) for operand in operands):  # numbers of Python alone
         operands = [np.dtype(operand) for operand in operands]
-    if isinstance(fn, np.ufunc) and fn is not np._core.umath.clip:
+    if isinstance(fn, np.ufunc):
         *inner, result = fn.resolve_dtypes((*operands, None))
         if result == BOOL:  # NumPy compares Python's integers as they are, also beyond the other dtype
             inner = [WHOLE if operand is int and dtype.kind in "iu" else dtype for operand, dtype in zip(operands, inner, strict=True)]

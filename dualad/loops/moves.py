@@ -295,7 +295,7 @@ def placed(base, v, index, ops=()):
     """Return `base` with v in the part that views and a basic index show."""
     if reshapes(ops):
         return reshaped(placed(first_view(base, ops), v, index, ops[1:]), base.shape)
-    if not all(fn is np.transpose or (fn is getitem and is_basic(args[0])) for fn, args, _ in ops):
+    if not all(is_basic(args[0]) if fn is getitem else row_says(fn, "neutral") and row_says(fn, "view") == "always" for fn, args, _ in ops):
         return placed_anywhere(base, v, index, ops)
     ops = [*((part_of if fn is getitem else fn, args, kwargs) for fn, args, kwargs in ops), (part_of, (index,), {})]
     places, shape = shown(base.shape, lambda memory: reduce(lambda x, op: op[0](x, *op[1], **op[2]), ops, memory))

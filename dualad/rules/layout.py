@@ -290,10 +290,10 @@ composite(np.broadcast_arrays, broadcast_arrays)
 composite(np.meshgrid,  meshgrid)
 linear(windows,         lambda g, x, window_shape, axis=None, **options: scatter_back(g, windows(positions(x), window_shape, axis), x),
        view="always", moves=True, batch=axis_form, lower="windows")
-joined(np.concatenate, concatenate_transpose, call=variadic(np.concatenate), canonical=positional, moves=True, joins=True, cheap=True,
+joined(np.concatenate, concatenate_transpose, call=variadic(np.concatenate), canonical=positional, moves=True, joins="axis", cheap=True,
        parts=concatenated_parts, batch=joined_form, blocks="concatenated", lower="concatenate")
 joined(np.stack,       lambda i, g, *arrays, axis=0, **options: g[(*(slice(None),) * (axis % ndim_of(g)), i)], call=stacked,
-       canonical=positional, moves=True, joins=True, cheap=True, parts=stacked_parts, batch=joined_form, blocks="stacked", lower="stack")
+       canonical=positional, moves=True, joins="rows", cheap=True, parts=stacked_parts, batch=joined_form, blocks="stacked", lower="stack")
 composite(np.vstack,       lambda arrays, **options: np.concatenate([np.atleast_2d(a) for a in arrays], axis=0, **options))
 composite(np.hstack,       hstack)
 composite(np.column_stack, column_stack)

@@ -373,7 +373,7 @@ def diff(x, n=1, axis=-1, prepend=NO, append=NO):
 
 # fmt: off
 linear(np.sum,     sum_transpose, affine=("initial",), call=add_reduce, axes="axis", reduces=np.add, lower="sum")
-linear(np.cumsum,  cumsum_transpose, axes="axis", pattern="running", batch=flat_form, lower="cumsum", selected="running")
+linear(np.cumsum,  cumsum_transpose, axes="axis", pattern="running", batch=flat_form, lower="cumsum", selected="running_sum")
 linear(np.mean,    mean_transpose, axes="axis", blocks="mean", lower="mean")
 explicit(variance,  variance_jvp, variance_vjp, axes="axis", blocks="variance", lower="var")
 explicit(deviation, lambda t, ans, *args, **kwargs: half_inverse(ans) * variance_jvp(t, None, *args, **kwargs),  # std' = 0 of a constant
@@ -382,7 +382,7 @@ explicit(deviation, lambda t, ans, *args, **kwargs: half_inverse(ans) * variance
 composite(np.var,  var)
 composite(np.std,  std)
 explicit(np.prod,    prod_jvp, times_others, axes="axis", reduces=np.multiply, lower="prod")
-explicit(np.cumprod, cumprod_jvp, cumprod_vjp, axes="axis", pattern="running", batch=flat_form, lower="cumprod", selected="running")
+explicit(np.cumprod, cumprod_jvp, cumprod_vjp, axes="axis", pattern="running", batch=flat_form, lower="cumprod", selected="running_product")
 explicit(np.max, extremum_jvp, extremum_vjp, axes="axis", reduces=np.maximum, lower="max")  # ties share equally
 explicit(np.min, extremum_jvp, extremum_vjp, axes="axis", reduces=np.minimum, lower="min")
 linear(defined, lambda g, x, fine, reason: defined(g, fine, reason), elementwise=True, raises=True, lower="defined")

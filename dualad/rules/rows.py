@@ -93,10 +93,10 @@ class Row:
     exact: Any = None
     #: why the loops call it, where they do and that does not follow from the other fields
     called: str | None = None
-    #: takes a list of arrays, which it joins
-    joins: bool = False
-    #: gives its first argument where shape, dtype and layout stay
-    neutral: bool = False
+    #: takes a list of arrays, which it joins: along an "axis" that they have, or as "rows" along a new one
+    joins: Literal["axis", "rows"] | None = None
+    #: gives its first argument where shape, dtype and layout stay; "real": where it is real, too
+    neutral: bool | Literal["real"] = False
     #: sooner computed again than kept, besides what is elementwise or a view
     cheap: bool = False
     #: jumps: another rounding of an argument may give quite another result
@@ -105,8 +105,8 @@ class Row:
     logical: bool = False
     #: of integers and bits: without derivative, but with a value
     bits: bool = False
-    #: the shape of its result depends on the values
-    data_shaped: bool = False
+    #: the shape of its result depends on the values; its name in `graph/selection.py` where that has it for traced masks
+    data_shaped: bool | str = False
     #: may raise LinAlgError for some values
     raises: bool = False
     #: the operator of Python that it is, as its method is named: add for __add__

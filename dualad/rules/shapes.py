@@ -445,7 +445,7 @@ linear(np.diagonal,     diagonal_transpose, view="maybe", moves=True, batch=over
 linear(np.copy,         lambda g, x, order="K", subok=False: g, moves=True, neutral=True, cheap=True, elementwise=True,
        scalar=Scalar(itself, 0, ANY))
 linear(np.take,         take_transpose, call=dispatching(np.take, np.take), moves=True, pattern="taken", batch=flat_form,
-       blocks="taken", lower="take")
+       blocks="taken", lower="take", selected="taken")
 linear(np.roll,         roll_transpose, call=rolled, moves=True, axes="axis", cheap=True, batch=roll_form, blocks="rolled",
        lower="roll")
 linear(np.repeat,       repeat_transpose, moves=True, batch=flat_form, blocks="repeated", lower="repeat")
@@ -477,11 +477,11 @@ composite(np.zeros_like,  like(0))
 composite(np.ones_like,   like(1))
 composite(np.empty_like,  like(0))
 composite(np.full_like,   like(None), labels=lambda x, fill_value=None, *rest, **options: type(fill_value) is str)
-constant(np.nonzero, data_shaped=True)
+constant(np.nonzero, data_shaped="positions")
 constant(np.argsort, lower="argsort")
 constant(np.argpartition, called="it searches or sorts")
-constant(np.argmax, axes="axis", lower="argmax", selected="place_of_extremum")
-constant(np.argmin, axes="axis", lower="argmin", selected="place_of_extremum")
+constant(np.argmax, axes="axis", lower="argmax", selected="place_of_maximum")
+constant(np.argmin, axes="axis", lower="argmin", selected="place_of_minimum")
 constant(np.allclose, np.array_equal, called="it compares whole arrays")
 constant(np.array2string, np.array_repr, np.array_str, called="its result is no array of numbers")
 constant(np.all, reduces=np.logical_and, lower="every")
@@ -492,6 +492,8 @@ constant(np.searchsorted, blocks="placed_in_order", lower="searchsorted")
 constant(np.isclose, elementwise=True, called="it compares whole arrays")
 constant(np.isreal, np.iscomplex, elementwise=True, called="it is rarely asked")
 constant(np.round, elementwise=True, lower="rounded")
-constant(np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj, np.result_type, np.can_cast, np.may_share_memory,
+constant(np.shape, metadata=True, selected="shape")
+constant(np.size, metadata=True, selected="size")
+constant(np.ndim, np.iscomplexobj, np.isrealobj, np.result_type, np.can_cast, np.may_share_memory,
          np.shares_memory, metadata=True)
 # fmt: on

@@ -148,7 +148,7 @@ elementwise(np.reciprocal,  lambda ans, x: -ans * ans, scalar=Scalar(lambda x: 1
 elementwise(np.square,      lambda ans, x: x + x, scalar=Scalar(lambda x: x * x, kinds="fiuc"),
             exact=Scalar(lambda k: call("exact_product", k, k, dtype="int64"), 2, "ib"))
 # x**0: 0 everywhere; 0**y: 0 for y > 0
-elementwise(np.power,       power_base, power_exponent, singular=power_singular, operator="pow", divides=0,
+elementwise(np.power,       power_base, power_exponent, singular=power_singular, operator="pow", divides=0, lower="power",
             scalar=Scalar(lambda x, y: x ** y, 60, wide=True), exact=whole("exact_power", 2, 60))
 elementwise(np.float_power, power_base, power_exponent, singular=power_singular, divides=0,
             scalar=Scalar(lambda x, y: x ** y, 60, wide=True))
@@ -167,7 +167,7 @@ composite(np.frexp,         lambda x: (np.ldexp(x, -exponent(x)), exponent(x)))
 
 elementwise(np.sqrt,       lambda ans, x: 0.5 / ans, singular=True, scalar=kernel("math.sqrt", 1, 6))                # sqrt'(0) = inf
 elementwise(np.cbrt,       one_over(lambda ans, x: 3.0 * ans * ans), singular=True, scalar=wide("cbrt", 1, 25))  # cbrt'(0) = inf
-elementwise(np.exp,        ANS, scalar=wide("exp", 1, 14))
+elementwise(np.exp,        ANS, scalar=wide("exp", 1, 14), lower="exp")
 elementwise(np.exp2,       lambda ans, x: LOG2 * ans, scalar=wide("np.exp2", 1, 40))
 elementwise(np.expm1,      expm1_partial, brief=lambda ans, x: ans + 1.0, enough=expm1_keeps, scalar=wide("expm1", 1, 18))
 elementwise(np.log,        one_over(lambda ans, x: x), singular=True, scalar=wide("log", 1, 18))
@@ -191,7 +191,7 @@ elementwise(np.arctan,  one_over(lambda ans, x: 1.0 + x * x), scalar=wide("arcta
 elementwise(np.arctan2, lambda ans, y, x: turn(x, y), lambda ans, y, x: -turn(y, x), singular=True,  # arctan2'(0, 0) = 0
                         scalar=wide("np.arctan2", 2, 60))
 elementwise(np.hypot,   lambda ans, x, y: cosine(x, y, ans), lambda ans, x, y: cosine(y, x, ans), singular=True,  # hypot'(0, 0) = 0
-                        scalar=wide("np.hypot", 2, 20))
+                        scalar=wide("np.hypot", 2, 20), lower="hypot")
 elementwise(np.sinh,    lambda ans, x: np.cosh(x), scalar=wide("sinh", 1, 40))
 elementwise(np.cosh,    lambda ans, x: np.sinh(x), scalar=wide("cosh", 1, 30))
 elementwise(np.tanh,    tanh_partial, brief=lambda ans, x: 1.0 - ans * ans, enough=tanh_keeps, scalar=wide("tanh", 1, 25))
@@ -227,7 +227,7 @@ constant(np.sign, complex_body=direction, chooses=True, scalar=kernel("sign", 1,
 
 # --- complex --------------------------------------------------------------------------------------------------------------
 
-real_linear(np.conjugate, lambda g, x: np.conjugate(g), neutral=True, lower="conjugate")
+real_linear(np.conjugate, lambda g, x: np.conjugate(g), neutral="real", lower="conjugate")
 real_linear(np.real,      lambda g, x: g, view="maybe", neutral=True, elementwise=True, lower="real")
 real_linear(np.imag,      lambda g, x: -1j * g, view="maybe", elementwise=True, lower="imaginary")
 

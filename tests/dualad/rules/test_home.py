@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import pkgutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,6 +39,18 @@ def test_no_table_of_functions_stands_outside_of_the_rules():
     pytest.importorskip("llvmlite", reason="the extra `jit` is not installed: some of the files cannot be imported")
     pytest.importorskip("dask.array", reason="the extra `distributed` is not installed: some of the files cannot be imported")
     assert not tables(), "say it in the row of each function (dualad/rules/rows.py)"
+
+
+@pytest.mark.parametrize("room", ["graph", "loops", "ir", "codegen", "jit"])
+def test_the_compiler_names_no_function_of_numpy_to_decide(room):
+    found = []
+    for path in Path(dualad.__file__).with_name(room).glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            for part in ast.walk(node) if isinstance(node, ast.Compare) else ():
+                if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == "np":
+                    fn = getattr(np, part.attr)
+                    found += [f"{path.name}:{part.lineno}: {ast.unparse(node)}"] * (fn in ROWS and part in [node.left, *node.comparators])
+    assert not found, "say it in the row of the function (dualad/rules/rows.py)"
 
 
 def test_the_forms_that_rows_name_are_those_that_are_written():
