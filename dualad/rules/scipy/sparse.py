@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -127,10 +128,10 @@ class Entries:
         return self * -1.0
 
     def toarray(self) -> Any:
-        return self @ np.eye(self.shape[1])
+        return moved(lambda matrix: matrix.toarray(), self)
 
     def diagonal(self) -> Any:
-        return np.diagonal(self.toarray())
+        return moved(lambda matrix: matrix.diagonal(), self)
 
 
 HAS = ("@", "+", "-", "multiples", "indexing", ".T", ".tocsr()", ".tocsc()", ".toarray()", ".diagonal()", ".data")
@@ -148,9 +149,9 @@ def is_zero(x: Any) -> bool:
     return not any_traced(x) and bool(x == 0)
 
 
-def moved(move: Callable[..., Any], given: Any, *args: Any, **kwargs: Any) -> Any:
+def moved(move: Callable[..., Any], given: Any) -> Any:
     """Evaluate a function that only moves entries, of a matrix or of lists of parts: NumPy moves their numbers, and entries follow."""
-    pool: list[Any] = []
+    pool: list[Any] = []  # what has the numbers from 1; 0 is at places without an entry
 
     def numbers(x: Any) -> Any:
         if x is None or type(x) in (list, tuple):
@@ -160,17 +161,16 @@ def moved(move: Callable[..., Any], given: Any, *args: Any, **kwargs: Any) -> An
         first = 1 + sum(len(part) for part in pool)
         if not isinstance(x, Entries):
             pool.append(np.reshape(x, (-1,)))
-            return np.arange(first, first + len(pool[-1]), dtype=float).reshape(shape_of(x))
+            return np.arange(first, first + len(pool[-1]), dtype=float).reshape(shape_of(x))[()]
         at = x.places.tocoo()
         if np.unique(np.ravel_multi_index((at.row, at.col), x.shape)).size < x.nnz:  # some are at one place
             x = entries(type(x.places), (x.data, (at.row, at.col)), x.shape)
         pool.append(x.data)
         return with_entries(np.arange(first, first + x.nnz, dtype=float), x.places)
 
-    found = move(numbers(given), *args, **kwargs)
-    data = np.concatenate(pool)
+    found, data = move(numbers(given)), np.concatenate(pool)
     if not is_sparse(found):
-        return data[int(found) - 1] if found else 0.0 * data[0]
+        return np.concatenate([np.zeros(1, data.dtype), data])[np.asarray(found).astype(int)]
     if found.ndim == 1:
         raise TypeError("a row of a sparse matrix with traced entries has two axes: write A[[i]] for A[i]")
     found = found if found.format in ("csr", "csc") else found.tocsr()
@@ -183,11 +183,12 @@ def entries(kind: type, given: tuple, shape: tuple | None) -> Entries:
     if len(given) == 3:
         indices, indptr = given[1:]
         return Entries(data, kind((np.ones(len(indices)), indices, indptr), shape=shape, copy=True))
-    rows, columns = given[1]
+    rows, columns = (np.asarray(x, int) for x in given[1])
     places = kind((np.ones(len(rows)), (rows, columns)), shape=shape)
     by_kind = (rows, columns) if "csr" in kind.__name__ else (columns, rows)
     order = np.unique(np.ravel_multi_index(by_kind, (max(places.shape),) * 2), return_inverse=True)[1]
-    adding = sp.csr_array((np.ones(len(order), data.dtype), (order, np.arange(len(order)))))  # those at one place
+    shape = places.nnz, len(order)
+    adding = sp.csr_array((np.ones(len(order), data.dtype), (order, np.arange(len(order)))), shape=shape)  # those at one place
     return Entries(times_sparse(data, adding), places)
 
 
@@ -244,10 +245,13 @@ def made_by(name: str) -> Any:
 
     @wraps(scipys)
     def make(*args: Any, **kwargs: Any) -> Any:
-        if has_traced(args):
+        if has_traced((*args, *kwargs.values())):
             if name not in MOVES:
                 raise TypeError(f"scipy.sparse.{name} takes no traced entries: give csr_array((data, (rows, columns)), shape)")
-            return moved(scipys, *args, **kwargs)
+            (_, parts), *options = signature(scipys).bind(*args, **kwargs).arguments.items()
+            dtype = dict(options).get("dtype")  # of the entries, not of their numbers
+            result = moved(lambda parts: scipys(parts, **{key: value for key, value in options if key != "dtype"}), parts)
+            return result if dtype is None else Entries(result.data.astype(dtype), result.places)
         result = scipys(*args, **kwargs)
         return KINDS[type(result).__name__](result)
 

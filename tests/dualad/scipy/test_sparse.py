@@ -141,6 +141,13 @@ MOVED = {
     "side by side": lambda s, d: s.hstack([square(s, d), s.vstack([PLAIN[:1], square(s, d)[1:]], format="csr")]) @ np.tile(VECTOR, 2),
     "diagonal blocks": lambda s, d: s.block_diag([square(s, d), np.ones((2, 2))]) @ np.ones(6),
     "triangles": lambda s, d: s.tril(square(s, d), -1) @ VECTOR + s.triu(square(s, d), k=1) @ VECTOR,
+    "entries at pairs of indices": lambda s, d: square(s, d)[[0, 2, 0], [0, 2, 1]] * d[:3],
+    "the diagonal": lambda s, d: square(s, d).diagonal() * d[:4],
+    "blocks by name, in a dtype": lambda s, d: np.real(s.hstack(blocks=[square(s, d), PLAIN], dtype=complex) @ np.tile(VECTOR, 2)),
+    "diagonals by name": lambda s, d: s.diags(diagonals=[d[:4], d[:3]], offsets=[0, 1], dtype=float) @ VECTOR,
+    "numbers as blocks": lambda s, d: s.block_diag([square(s, d), 2.0, d[0], [1.0, d[1]]]) @ np.ones(8),
+    "places in floats": lambda s, d: s.csr_array((d, (ROWS.astype(float), COLUMNS)), shape=(4, 4)) @ VECTOR,
+    "no entries": lambda s, d: (s.csr_array((d[:0], ([], [])), shape=(4, 4)) + square(s, d)) @ VECTOR,
 }
 
 
@@ -164,6 +171,18 @@ def test_entries_are_moved_and_added_as_scipy_does(name):
     gradient = grad(lambda data: np.sum(weights * f(data)))(DATA)
     assert gradient @ DATA == pytest.approx(np.sum(weights * tangent), rel=1e-10)
     np.testing.assert_allclose(dualad.jit(grad(lambda data: np.sum(weights * f(data))))(DATA), gradient, rtol=1e-10)
+
+
+def test_the_dtype_of_moved_entries_is_scipys_and_an_infinite_one_stays_at_its_place():
+    for dtype in (bool, int, np.float32, np.complex64):  # of the entries: numbers of places would not survive the first
+        f = lambda d, s, dtype=dtype: s.diags([d, d[1:]], [0, 1], dtype=dtype).toarray()
+        value, tangent = dualad.jvp(lambda d, f=f: f(d, ds), (DATA,), (2.0 * DATA,))
+        assert value.dtype == dtype and value.tobytes() == f(DATA, sp).tobytes()
+        np.testing.assert_array_equal(tangent, f(2.0 * DATA, sp) if np.dtype(dtype).kind in "fc" else 0.0)
+    infinite = np.where(DATA == DATA[0], -np.inf, DATA)
+    for f in (lambda s, d: square(s, d).toarray(), lambda s, d: square(s, d)[0, 1], lambda s, d: square(s, d)[[0, 0], [1, 0]]):
+        value, _ = dualad.jvp(lambda d, f=f: f(ds, d), (infinite,), (DATA,))
+        assert np.asarray(value).tobytes() == np.asarray(f(sp, infinite)).tobytes()
 
 
 def test_solutions():
