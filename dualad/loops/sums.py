@@ -136,8 +136,10 @@ def count_nonzero(out, x, axis=None, keepdims=False):
 # --- moments -----------------------------------------------------------------------------------------------------------------------
 
 
-def average(x, axis, keepdims, where):
+def average(x, axis, dtype, keepdims, where):
     """Return the mean in double precision."""
+    if dtype is not None and np.dtype(dtype).kind not in "fc" and x.dtype.kind in "fc":
+        raise NoLoopForm("numbers are rounded to integers before they are added up")
     axes = axes_of(x, axis)
     return mapped(np.divide, reduced("sum", masked(widened(x), where, 0), axes, keepdims), counted(x, axes, keepdims, where))
 
@@ -164,7 +166,7 @@ def squared(x):
 
 @lowers
 def mean(out, x, axis=None, dtype=None, into=None, keepdims=False, where=True):
-    return converted(average(x, axis, keepdims, where), out.dtype)
+    return converted(average(x, axis, dtype, keepdims, where), out.dtype)
 
 
 def squares(x, axis, dtype, ddof, keepdims, where, correction):
@@ -174,7 +176,7 @@ def squares(x, axis, dtype, ddof, keepdims, where, correction):
     if dtype is not None and x.dtype.kind == "c" and np.dtype(dtype).kind != "c":
         raise NoLoopForm("the mean of complex numbers is real")
     axes = axes_of(x, axis)
-    apart = mapped(np.subtract, widened(x), average(x, axis, True, where))
+    apart = mapped(np.subtract, widened(x), average(x, axis, dtype, True, where))
     total, count = reduced("sum", masked(squared(apart), where, 0), axes, keepdims), counted(x, axes, keepdims, where)
     lost = ddof if correction is NO else correction
     if type(count) is float:
