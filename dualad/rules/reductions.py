@@ -6,12 +6,13 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from .batching import flat_form, gathered_form
 from .cotangents import FLOAT
-from .indexing import getitem
+from .indexing import cast, getitem
 from .kinds import composite, explicit, is_complex, linear, ndim_of, primitive, restore_axes, shape_of
 from .names import np
 from .primitives import ratio
 
 NO = np._NoValue
+LARGEST_HALF = float(np.finfo(np.float16).max)
 
 
 # --- sums -----------------------------------------------------------------------------------------------------------------
@@ -85,7 +86,8 @@ def mean_transpose(g, x, axis=None, dtype=None, out=None, keepdims=NO, *, where=
     n = count(x, axis, where, keeps_dims(keepdims))
     if type(n) is int and n == 0:  # a Python float is not divided by 0, and there is no element to spread it over
         n = 1
-    return mask_cotangent(broadcast_back(g / n, x, axis), where, n, x, axis)
+    share = cast(cast(g, np.float32) / n, np.float16) if type(n) is int and n > LARGEST_HALF and g.dtype == np.float16 else g / n
+    return mask_cotangent(broadcast_back(share, x, axis), where, n, x, axis)
 
 
 def real_in(x, dtype):

@@ -65,9 +65,6 @@ REROLL_ALIGNED_OPERATIONS = 400
 #: their gradient, 6.8 s where each is compiled at once, 1.2 s.
 #: Also, as a limit: attempts in a row to learn paths that find no new one.
 KEPT_VARIANTS = 16
-#: Texts of guards and of callers of machine code of which Python's code is kept, as those of like arguments are the same.
-#: Measured: of 3158 that the tests of compiled rows write, 817 differ; the tests take 14.4 s to 15.5.
-KEPT_SOURCES = 256
 #: Share of the time since the first trace that all comparisons with the plain function may take together; `checkpoint` gives as much of a
 #: sweep to digests.
 COMPARISON_SHARE = 0.01

@@ -6,14 +6,12 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
-from .costs import KEPT_SOURCES
-
 
 def define(lines: list[str], space: dict[str, Any]) -> None:
     """Run the first line, with the others indented below it, in a namespace that holds what they name."""
     exec(code_of("\n    ".join(lines)), space)
 
 
-@lru_cache(KEPT_SOURCES)
+@lru_cache
 def code_of(source: str) -> CodeType:
     return compile(source, "<string>", "exec")

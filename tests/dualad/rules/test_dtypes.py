@@ -266,3 +266,10 @@ def test_what_numpy_refuses(f):
         with pytest.raises((ValueError, TypeError, IndexError)) as ours:
             evaluate()
         assert isinstance(ours.value, type(plain.value) | np.exceptions.AxisError)
+
+
+@pytest.mark.parametrize("shape, axis", [((70_000,), None), ((70_000, 2), 0)])
+def test_a_mean_of_more_elements_than_half_precision_counts(shape, axis):
+    x = np.ones(shape, np.float16)
+    slope = grad(lambda x: np.sum(np.mean(x, axis=axis)) * np.float16(1000.0))(x)
+    assert slope.dtype == np.float16 and (slope == np.float16(1000.0 / 70_000)).all()
