@@ -118,7 +118,7 @@ def general_operator(row: Any, method: str, reflected: bool) -> Callable[[Var, A
         if tape.plain and row.complex_body is None and plain:
             try:
                 return self._interpret(row, args, NO_KEYWORDS, row.of_numbers)
-            except ZeroDivisionError:  # of Python's complex numbers, where NumPy has inf or NaN
+            except (ZeroDivisionError, OverflowError):  # of Python's complex numbers, where NumPy has inf or NaN
                 pass
         return slow(self, other)
 

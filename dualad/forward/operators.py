@@ -83,7 +83,7 @@ def general_operator(row, method, reflected):
         ):
             try:
                 return self._interpret(row, (other, self) if reflected else (self, other), {}, operate)
-            except ZeroDivisionError:  # of Python's complex numbers, where NumPy has inf or NaN
+            except (ZeroDivisionError, OverflowError):  # of Python's complex numbers, where NumPy has inf or NaN
                 pass
         return slow(self, other)
 

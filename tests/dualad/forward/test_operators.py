@@ -251,3 +251,14 @@ def test_numbers_are_rounded_as_the_operators_of_their_kind_round(dtype):
             for value in (jvp(f, (x, y), (x, y))[0], vjp(f, x, y)[0]):
                 expected = np.asarray(f(x, y))
                 assert np.asarray(value).dtype == expected.dtype and np.asarray(value).tobytes() == expected.tobytes(), k
+
+
+@pytest.mark.filterwarnings("ignore:(overflow|invalid value|divide by zero)")
+def test_powers_of_pythons_complex_numbers_that_overflow_are_numpys():
+    z = 1e308 + 1e308j
+    for f in (lambda z: 2.0**z, lambda z: z**1e308):
+        with pytest.raises(OverflowError):
+            f(z)
+        expected = np.asarray(f(np.complex128(z)))
+        for value in (jvp(f, (z,), (z,))[0], vjp(f, z)[0]):
+            np.testing.assert_array_equal(value, expected)

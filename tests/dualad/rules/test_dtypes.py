@@ -96,6 +96,19 @@ def test_reductions_of_other_dtypes_are_numpys_in_every_interpreter(f):
                 np.testing.assert_allclose(got, other, rtol=1e-5, atol=1e-6)
 
 
+def test_compiled_moments_in_integers_round_before_they_add():
+    x = np.linspace(-4.0, 4.0, 12).reshape(3, 4) ** 3 + 0.7
+    for f in (np.mean, np.var, np.std):
+        for dtype in (int, np.int32, bool):
+            with np.errstate(invalid="ignore"):
+                try:
+                    expected = f(x, axis=0, dtype=dtype)
+                except TypeError:
+                    continue
+                got = jit(lambda x, f=f, dtype=dtype: f(x, axis=0, dtype=dtype))(x)
+            assert got.dtype == expected.dtype and np.array_equal(got, expected), (f, dtype)
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("f", [*REDUCTIONS[:10], np.cumsum, np.cumprod, np.trace], ids=public_name)
 def test_derivatives_of_reductions_of_other_dtypes(f):
