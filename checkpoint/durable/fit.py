@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
@@ -26,7 +26,7 @@ from ..support.costs import COMPARED_SECONDS, COMPARED_SHARE
 from .fit_folder import FitFolder, changed_parts
 from .identity import dependency_digests, identity
 from .journal import DurableJournal, DurableSession
-from .session import warn
+from .session import Mark, warn
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -376,12 +376,16 @@ class EvaluationSession(DurableSession):
 
     def __init__(self, evaluation: Evaluation, every: float) -> None:
         super().__init__(Path(), queue=None, every=every)
-        self.evaluation, self.refused = evaluation, set[Path]()
+        self.evaluation, self.refused, self.resumes = evaluation, set[Path](), False
 
     def begin(self, call: Mapping[str, Any]) -> list[Any]:
         """Begin in a folder of its own; see `DurableStates.begin`."""
-        self.path = self.evaluation.path_for(self, chain_name(call))
+        self.path, self.resumes = self.evaluation.path_for(self, chain_name(call)), False
         return super().begin(call)
+
+    def adopt(self, indices: Iterable[int], like: Any, marks: list[Mark]) -> list[DamagedState]:
+        self.resumes = True
+        return super().adopt(indices, like, marks)
 
     def next(self) -> None:
         """Leave the folder, which belongs to another chain, and try the next one."""
@@ -394,8 +398,8 @@ class EvaluationSession(DurableSession):
             del self.evaluation.busy[self.path]
 
     def finish(self) -> None:
-        """Keep the last point, from which the same call is answered again, if any point was written."""
-        if self._committed is None:
+        """Keep the last point, from which the same call is answered again, if there is one, perhaps of an earlier process."""
+        if self._committed is None and not self.resumes:
             super().finish()
         else:
             self.clear()

@@ -165,3 +165,19 @@ def test_misuse(fit, tmp_path):
 def test_a_derivative_through_it_is_that_of_the_function(fit):
     f = fit(lambda x: np.sin(x), name="sin")
     assert grad(f)(0.5) == np.cos(0.5) and f(0.5) == np.sin(0.5) and fit.made == 1
+
+
+def test_a_chain_that_was_finished_is_not_made_again_however_often_a_later_one_is_killed(fit):
+    """The process that takes its result from the folder leaves the folder to the next one."""
+    step, state = ending(lambda k, x, rate: x + rate * np.sin(x))
+    of = lambda step, **options: lambda x: sum(grad(lambda x, r=r: np.sum(chain(step, x, r, steps=20, **options)))(x) for r in (0.1, 0.2))
+    fit = Fit(fit.path, every=0)
+    x, f = np.array([0.3, 0.7]), fit(of(step, storage=fit), name="f")
+    expected, found, killed = of(lambda k, x, rate: x + rate * np.sin(x))(x), None, 0
+    while found is None and killed < 40:
+        state.left, state.made = 18, []
+        try:
+            found = f(x)
+        except Interrupted:
+            killed += 1
+    assert found.tobytes() == expected.tobytes() and 3 < killed < 12
