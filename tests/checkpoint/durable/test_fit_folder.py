@@ -444,8 +444,9 @@ def test_what_was_handed_on_is_compared_where_a_chain_goes_on_in_another_folder(
         g(x, 0.2)
 
 
-def test_an_error_of_a_step_that_is_made_again_is_no_sign_of_another_chain(durable):
-    """An evaluation whose step fails for once, while a pull of the process before is compared, keeps what it has."""
+@pytest.mark.parametrize("at", [0, 1, 4])
+def test_an_error_of_a_step_that_is_made_again_is_no_sign_of_another_chain(durable, at):
+    """An evaluation whose step fails for once, while it is compared with the process before, keeps what it has."""
     step, state = ending(lambda k, x: x + 0.1 * np.sin(x), left=75)
     state.at = None
     unseen = ContextVar("state", default=state)
@@ -460,7 +461,7 @@ def test_an_error_of_a_step_that_is_made_again_is_no_sign_of_another_chain(durab
     with pytest.raises(Interrupted):
         f(x)
     state.left, state.made[:] = None, []
-    state.at = 4
+    state.at = at
     with pytest.raises(ValueError, match="for once"):
         f(x)
     state.made.clear()
