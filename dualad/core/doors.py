@@ -79,7 +79,7 @@ def as_arrays(args: Any) -> list[Any]:
 
 def taking_lists(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Return the stand-in for a function that refuses lists and object arrays of traced numbers: it receives traced arrays."""
-    return wraps(fn)(lambda *args, **kwargs: fn(*as_arrays(args), **kwargs))
+    return wraps(fn)(lambda *args, **kwargs: fn(*as_arrays(args), **dict(zip(kwargs, as_arrays(kwargs.values()), strict=True))))
 
 
 @cache

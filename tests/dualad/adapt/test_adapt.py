@@ -59,7 +59,7 @@ def filled(x): return np.sum(np.full((2, 2), x[0]) ** 2)
 def in_lists(x):
     a, b, c = x
     rows = [[a, b, c], [c, a * a, b]]
-    found = [np.max([x, x], axis=0), np.cov(rows), np.corrcoef(rows), np.gradient([a, b, c]), np.quantile([a, b, c], 0.3)]
+    found = [np.max([x, x], axis=0), np.cov(rows), np.corrcoef(rows), np.gradient([a, b, c]), np.quantile(a=[a, b, c], q=0.3)]
     found += [np.polyfit([0.0, 1.0, 2.0], [a, b, c], 1), np.fft.rfft([a, b, c]).imag]
     found.append(np.linalg.multi_dot([[[a, b]], [[c, a], [a, b]], x[:2]]))
     return sum(np.sum(part**2) for part in found) + np.sum(x * (a, b, c))

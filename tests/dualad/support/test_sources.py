@@ -13,6 +13,7 @@ def test_equal_texts_are_compiled_once():
         define(["def f(x):", "x = x + a", "return x"], space)
     assert [space["f"](10) for space in spaces] == [10, 11, 12]
     assert code_of.cache_info().misses == before + 1
+    assert len({id(space["f"].__code__) for space in spaces}) == 3, "Python notes where one finds its globals in its code"
 
 
 def test_functions_of_like_arguments_share_their_guards():
