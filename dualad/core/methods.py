@@ -16,8 +16,8 @@ from .conversions import STANDING, comes_from_a_loop, conversion_error, is_conta
 from .traced import Traced, example_of
 
 SAME_METHODS = (
-    "all", "any", "argmax", "argmin", "argpartition", "argsort", "choose", "clip", "conj", "conjugate", "cumprod", "cumsum", "diagonal",
-    "dot", "max", "mean", "min", "nonzero", "prod", "ravel", "repeat", "round", "searchsorted", "squeeze", "std", "sum", "swapaxes",
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "choose", "clip", "cumprod", "cumsum", "diagonal", "dot",
+    "max", "mean", "min", "nonzero", "prod", "ravel", "repeat", "round", "searchsorted", "squeeze", "std", "sum", "swapaxes",
     "take", "trace", "var",
 )  # fmt: skip
 
@@ -59,6 +59,11 @@ def refuse_ordering(x, other, symbol):
             f"'{symbol}' not supported between instances of {kinds[0].__name__!r} and {kinds[1].__name__!r} (traced): "
             f"compare abs(x), x.real or x.imag"
         )
+
+
+def conjugate(self, *args, **kwargs):
+    """Return ``np.conjugate(x, ...)``; what is not complex is not copied, as in NumPy."""
+    return np.conjugate(self, *args, **kwargs) if args or kwargs or self.dtype.kind == "c" else self
 
 
 def define_operators():
@@ -132,6 +137,7 @@ def define_operators():
         setattr(Traced, name, vars(Traced)[name].setter(partial(no_setting, name=name, instead=instead)))
     kind: Any = Traced
     kind.__dir__ = lambda self: sorted({*dir(type(self))} - {*MEMORY})
+    kind.conj = kind.conjugate = conjugate
     kind.view = view
     kind.flags = property(flags)
     kind.as_integer_ratio = as_integer_ratio

@@ -120,12 +120,12 @@ def along_axis(f, axis, h, edge_order):
 
 def unwrap(p, discont=None, axis=-1, *, period=2.0 * math.pi):
     """Add the multiples of the period that NumPy adds: constants, but for jumps."""
-    return p + evaluate(turns_added, p, discont, axis, period)
+    return p.astype(np.result_type(p, period), copy=False) + evaluate(turns_added, p, discont, axis, period)
 
 
 def turns_added(p, discont, axis, period):
-    added = np.unwrap(p, discont, axis, period=period) - p
-    return np.round(added / period).astype(p.dtype) * np.asarray(period, p.dtype)
+    ans = np.unwrap(p, discont, axis, period=period)
+    return np.round((ans - p.astype(ans.dtype)) / period).astype(ans.dtype) * np.asarray(period, ans.dtype)
 
 
 # --- functions of one variable ----------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def i0_partial(ans, x):
 def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
     if np.iscomplexobj(x):
         return finite(np.real(x), nan, posinf, neginf) + 1j * finite(np.imag(x), nan, posinf, neginf)
-    ans = finite(x, nan, posinf, neginf)
+    ans = finite(x, nan, posinf, neginf) if x.dtype.kind == "f" else np.copy(x)
     if not copy:
         x[...] = ans
     return ans if copy else x
@@ -178,7 +178,7 @@ def finite(x, nan, posinf, neginf):
 
 
 def angle(z, deg=False):
-    a = np.arctan2(np.imag(z), np.real(z))  # angle'(0) = 0
+    a = np.arctan2(np.imag(z) if np.result_type(z).kind in "fc" else 0, np.real(z))  # angle'(0) = 0
     return np.degrees(a) if deg else a
 
 

@@ -12,7 +12,7 @@ from agreement import check
 import dualad
 from checkpoint import grad, hvp, vjp
 from checkpoint import jacobian as reverse_jacobian
-from dualad import derivative, gradient, jacobian, jvp
+from dualad import derivative, gradient, jacobian, jit, jvp
 
 X = np.array([[0.3, -0.7, 1.2], [0.9, 0.4, -0.2]])
 V = np.array([0.5, -1.5, 2.0, 0.25])
@@ -316,3 +316,21 @@ def test_threads_that_write_different_parts_of_one_array_lose_nothing():
                 np.testing.assert_array_equal(g, grad(alone)(V))
     finally:
         sys.setswitchinterval(before)
+
+
+@pytest.mark.parametrize("name", ["conj", "conjugate"])
+def test_conjugates_of_real_arrays_are_no_copies(name):
+    def f(x):
+        y = x * 1.0
+        getattr(y.T, name)()[0] *= 3.0
+        return y
+
+    x = np.arange(6.0).reshape(2, 3)
+    expected, slope = f(x), np.array([[3.0, 1.0, 1.0]] * 2)
+    for found in (
+        jvp(f, (x,), (x,)),
+        (vjp(f, x)[0], grad(lambda x: np.sum(f(x)))(x) * x),
+        (jit(f)(x), jit(lambda x: jvp(f, (x,), (x,))[1])(x)),
+    ):
+        np.testing.assert_array_equal(found[0], expected)
+        np.testing.assert_array_equal(found[1], slope * x)
