@@ -157,8 +157,9 @@ def write_out(row, args, kwargs, out):
                     f"{row.name}: non-broadcastable output operand with shape {np.shape(target)} does not match the broadcast shape "
                     f"{np.shape(result)}"
                 )
-            if row.operator in SYMBOLS and target is args[0]:
-                refuse_plain_target(target, result, SYMBOLS[row.operator])
+            symbol = "@" if row.fn is np.matmul else SYMBOLS.get(row.operator)
+            if symbol is not None and target is args[0]:
+                refuse_plain_target(target, result, symbol)
             write(target, ..., result, row.name, casting)
     if len(outs) > 1:
         return tuple(result if target is None else target for target, result in zip(outs, results, strict=True))

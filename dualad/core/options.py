@@ -36,9 +36,15 @@ def cast_operands(fn, args, dtype, casting):
     return tuple(arg.astype(own) if getattr(arg, "dtype", own) != own else arg for arg, own in zip(args, dtypes, strict=True))
 
 
+#: what ``a @= x`` of an array gives as ``axes=``: those that are taken anyway
+IN_PLACE = [(-2, -1), (-2, -1), (-2, -1)], [(-1,), (-2, -1), (-1,)]
+
+
 def taken_options(ufunc, kwargs):
     """Take ``dtype=``, ``casting=`` and ``order=`` out of a ufunc's keywords and return them; one without a rule raises by name."""
     kwargs.pop("subok", None)  # there are no subclasses
+    if ufunc is np.matmul and "out" in kwargs and kwargs.get("axes") in IN_PLACE:
+        del kwargs["axes"]
     taken = kwargs.pop("dtype", None), kwargs.pop("casting", None), kwargs.pop("order", "K")
     for name in kwargs:
         if name in ("axes", "axis") and not (name == "axis" and ufunc is getattr(np, "vecdot", None)):

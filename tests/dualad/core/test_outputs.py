@@ -12,7 +12,7 @@ from agreement import check
 
 from checkpoint import grad, hvp, vjp
 from checkpoint import jacobian as reverse_jacobian
-from dualad import gradient, jacobian, jit, jvp
+from dualad import gradient, jacobian, jit, jvp, stop_gradient
 
 X = np.array([[0.3, -0.7, 1.2], [0.9, 0.4, -0.2]])
 V = np.array([0.5, -1.5, 2.0, 0.25])
@@ -196,3 +196,18 @@ def test_a_ufunc_writes_only_what_the_array_can_hold():
     for f in (turned, jit(turned), lambda x: jvp(turned, (x,), (x,))):
         with pytest.raises(TypeError, match=r"(?s)multiply.*complex128"):
             f(x * 1.0)
+
+
+def test_a_matrix_product_in_place_takes_constants_and_refuses_traced_factors_in_these_words():
+    def product(a, x):
+        a @= x
+        return a
+
+    x = np.eye(2) + 1.0
+    for shape in ((2, 2), (2,)):
+        expected = product(np.ones(shape), x)
+        value, tangent = jvp(lambda x, shape=shape: product(np.ones(shape), stop_gradient(x)) + 0.0 * x[0], (x,), (x,))
+        np.testing.assert_array_equal(value, expected)
+        assert not np.any(tangent)
+        with pytest.raises(TypeError, match=r"a @= x of a traced x: a is a plain array, .*Write a = a @ x"):
+            jvp(lambda x, shape=shape: product(np.ones(shape), x), (x,), (x,))
