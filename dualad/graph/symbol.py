@@ -21,7 +21,7 @@ from ..rules.kinds import COMPARISONS, OPERATORS, ROWS, row_says
 from ..rules.memory import shows_memory
 from ..rules.shapes import select
 from ..rules.ufunc_methods import method as method_of
-from ..support.callers import is_assertion, operation
+from ..support.callers import is_assertion, is_handled, operation
 from ..support.costs import SMALL_ARRAY_BYTES
 from . import selection
 from .selection import apart, met_by_mask, selected, with_masks
@@ -296,8 +296,11 @@ def define_operators():
     def binary(name, row, usual, reflected):
         def method(self, other):
             if self.primal.kind == "python" and weak(other):
-                pair = (other, self) if reflected else (self, other)
-                return self.level.record(row.fn, scalar_operator(row.of_numbers), pair, {})
+                a, b = (other, self) if reflected else (self, other)
+                if name != "divmod":
+                    return self.level.record(row.fn, scalar_operator(row.of_numbers), (a, b), {})
+                if not is_handled(sys._getframe(1), self.level.outermost):  # where a result that is not used may not raise
+                    return a // b, a % b
             if name == "mul" and type(other) in (list, tuple) and self.primal.kind != "array":
                 return NotImplemented  # Python repeats it so many times
             return usual(self, other)
@@ -308,7 +311,7 @@ def define_operators():
         return lambda self: self.level.record(ufunc, operate, (self,), {}) if self.primal.kind == "python" else usual(self)
 
     for name, row in OPERATORS.items():
-        if name in ("matmul", "divmod"):
+        if name == "matmul":
             continue
         usual = getattr(Traced, f"__{name}__")
         if row.fn.nin == 1:

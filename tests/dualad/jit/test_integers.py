@@ -97,3 +97,16 @@ def test_where_there_are_no_paths_they_are_refused(backend):
                 ask(n)
         with pytest.raises(TypeError, match=r"a slice has a traced bound.* static"):
             trace.input(X)[:n]
+
+
+@pytest.mark.parametrize(("a", "b"), [(7, 2), (-7, 2), (7.5, -2.0), (2**60, 7), (-0.0, 2.0)])
+def test_quotients_and_remainders_of_numbers_of_python_are_such_numbers(a, b, backend):
+    def f(x, a, b):
+        return *divmod(a, b), *divmod(10, b), *divmod(a, 2.5), *divmod(x, b), divmod(a, b)[0] * x
+
+    x = np.arange(1, 4, dtype=np.float32)
+    with np.errstate(over="ignore"):
+        expected = f(x, a, b)
+    for found, right in zip(jit(f, backend=backend)(x, a, b), expected, strict=True):
+        assert type(found) is type(right) and np.asarray(found).dtype == np.asarray(right).dtype
+        np.testing.assert_array_equal(found, right)
