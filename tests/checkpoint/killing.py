@@ -82,7 +82,8 @@ def processes(module):
     They are forked from one process that has imported `module`, which takes longer than most of the scripts.
     """
     here = Path(__file__).parent
-    paths = [str(here), str(here / "durable"), str(here / "loops"), str(here.parents[1])]
+    folders = here, here / "durable", here / "loops", here.parent / "dualad" / "codegen", here.parents[1]
+    paths = map(str, folders)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"}
     words = [sys.executable, __file__, module]
     with subprocess.Popen(words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
