@@ -220,15 +220,6 @@ class Symbol(Traced):
     def __complex__(self):
         raise self._needed("complex() needs a plain number", "write a + 1j * b")
 
-    def item(self, *index):
-        """Return one element as a number of Python, unless that may have more than 64 bits."""
-        element = super().item(*index)
-        return element if self.dtype.char in "LQ" else number(element)
-
-    def tolist(self):
-        """Return nested lists of numbers, of Python's where NumPy's are no subclass of them."""
-        return super().tolist() if self.ndim or self.dtype == float else self.item()
-
     def _rounded(self, ndigits):
         rounded = np.round(self, ndigits or 0)
         return number(rounded) if self.primal.kind == "python" and self.dtype.kind == "f" else rounded, self

@@ -96,7 +96,7 @@ def discretize(x, dtype, order="K"):
 @primitive
 def number(x):
     """Return `x`, which is one of Python if it is a number: its dtype yields to that of arrays."""
-    return x.item() if issubclass(type(x), np.generic) else x
+    return x if np.ndim(x) else float(x)
 
 
 @primitive
@@ -255,7 +255,7 @@ linear(scatter, lambda g, x, index, like: getitem(g, index), cheap=True, pattern
 joined(updated, updated_transpose, argnums=(0, 1), zero=zeros_of, cheap=True, moves=moves_whole, batch=updated_form, lower="assigned",
        pattern="assigned", blocks="assigned")
 constant(discretize, chooses=True, elementwise=True, scalar=Scalar(itself, 0, ANY))
-linear(number, lambda g, x: g, elementwise=True, scalar=Scalar(itself, 0, ANY))
+linear(number, lambda g, x: g, elementwise=True, scalar=Scalar(itself, 0))
 constant(last_of, lower="last_of")
 linear(cast,    lambda g, x, dtype, order="K": g, cheap=True, neutral=True, elementwise=True, scalar=Scalar(itself, 0, ANY))
 linear(restate, lambda g, x: g, moves=True, elementwise=True)

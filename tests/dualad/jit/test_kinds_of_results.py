@@ -174,23 +174,3 @@ def test_functions_of_integers_have_the_dtype_of_numpy(name, backend):
         found, expected = jit(f, backend=backend)(k), f(k)
         assert found.dtype == expected.dtype, dtype
         np.testing.assert_allclose(found, expected, rtol=4.0 * np.finfo(float if expected.dtype.kind in "iub" else expected.dtype).eps)
-
-
-def items(a):
-    pair = a[:1, 1:].tolist()[0]
-    return a.item(1), a.item(0, 1) * 2, a.item(1) * a, a.max().item() * np.float32(2), a[0, 0].item() / 3, pair[0] * np.ones(2, np.int8)
-
-
-@pytest.mark.parametrize("backend", ["numpy", "llvm"])
-@pytest.mark.parametrize("dtype", ["?", "i4", "i8", "u1", "f2", "f4", "f8", "c8", "c16"])
-def test_items_are_numbers_of_python(dtype, backend):
-    a = np.arange(1, 7).reshape(2, 3).astype(dtype)
-    for found, expected in zip(jit(items, backend=backend)(a), items(a), strict=True):
-        assert type(found) is type(expected) and np.asarray(found).dtype == np.asarray(expected).dtype
-        np.testing.assert_allclose(found, expected, rtol=1e-3 if dtype == "f2" else 1e-7)
-
-
-@pytest.mark.parametrize("backend", ["numpy", "llvm"])
-def test_items_of_short_integers_do_not_wrap(backend):
-    shifted = jit(lambda a: a.item(0) * 2**40, backend=backend)
-    assert shifted(np.array([2**30], np.int32)) == 2**70 and shifted(np.array([3], np.int32)) == 3 * 2**40
