@@ -26,7 +26,7 @@ from ..support.costs import COMPARED_SECONDS, COMPARED_SHARE
 from .fit_folder import FitFolder, changed_parts
 from .identity import dependency_digests, identity
 from .journal import DurableJournal, DurableSession
-from .session import Mark, warn
+from .session import AnotherCall, Mark, warn
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -317,14 +317,12 @@ class EvaluationJournal(DurableJournal):
     #: digests of x_N, and of the outs of each step, that the folder of an equal chain gave: a sweep that is made again gives the same
     handed_on = ""
     outs_handed_on: Mapping[int, str] = MappingProxyType({})
-    step_failed = False  # a step that was made again raised an error: it says nothing of the folder
 
     def begin(self, steps: int | None) -> Any:
         evaluation = self.session.evaluation
         if evaluation.is_probe:
             evaluation.step = [self.name(steps), digest(self.step_again(0, self.initial), "Fit: a state")]
             raise Probed
-        self.step_failed = False
         while True:
             try:
                 done = super().begin(steps)
@@ -333,9 +331,7 @@ class EvaluationJournal(DurableJournal):
                     for k, row in self.rows_found().items():
                         self.check_row(k, row)
                 break
-            except ValueError:  # the folder is of a chain that differs in what its step closes over
-                if self.step_failed:
-                    raise
+            except AnotherCall:  # the folder is of a chain that differs in what its step closes over
                 self.session.next()
             except (DamagedState, FileExistsError) as error:
                 warn(f"Fit: {self.session.path} is damaged ({error}); its chain begins again")
@@ -353,13 +349,6 @@ class EvaluationJournal(DurableJournal):
         if self.handed_on:
             self.check_same(self.handed_on, final, "all steps", f"x_{steps}")
         super().end_forward(final, last, steps)
-
-    def step_again(self, k: int, x: Any) -> Any:
-        try:
-            return super().step_again(k, x)
-        except ValueError:
-            self.step_failed = True
-            raise
 
     def begins_elsewhere(self) -> bool:
         self.outs_handed_on = {k: digest(row, "Fit: a row") for k, row in self.rows_found().items()}

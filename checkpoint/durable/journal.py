@@ -29,7 +29,7 @@ from ..storage.states import canonical, copy_state, nbytes
 from ..support.costs import GATHERED_BYTES
 from ..sweep.player import Pull, RowRestorers
 from .identity import function_digest
-from .session import ANEW, DurableStates, Mark, remove_files, warn
+from .session import ANEW, AnotherCall, DurableStates, Mark, remove_files, warn
 
 
 class LeafCodec:
@@ -267,7 +267,7 @@ class DurableJournal:
             if point.seed and point.seed != now.seed:
                 if self.begins_elsewhere():
                     return None
-                raise ValueError(
+                raise AnotherCall(
                     f"Disk: {session.path} belongs to a reverse sweep from another cotangent of x_N; repeat the same call, or {ANEW}"
                 )
             if point.left < steps:
@@ -400,7 +400,7 @@ class DurableJournal:
 
     def check_same(self, noted: str, found: Any, what: str, result: str) -> None:
         if noted != (found if isinstance(found, str) else digest(found, "resume: a result")):
-            raise ValueError(
+            raise AnotherCall(
                 f"Disk: {self.session.path} belongs to another call: running {what} again gave another {result}. Likely causes: a changed "
                 f"closure, global, helper function or attribute, or random numbers. Repeat the same call, or {ANEW}"
             )

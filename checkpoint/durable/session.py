@@ -49,6 +49,10 @@ REST = 1 / POINT_SHARE - 1  # a point is made no earlier than after so many time
 WHAT = {"point": "a durable point", "final": "the end of the first sweep", "batch": "a batch of small states"}
 
 
+class AnotherCall(ValueError):
+    """A folder belongs to another call, as its manifest says, or results that are compared."""
+
+
 class Mark(NamedTuple):
     """A file that was found; `kind` is ``"state"``, ``"batch"`` (of small states), ``"final"`` or ``"point"``."""
 
@@ -153,7 +157,7 @@ class DurableFolder(Folder):
         differing = [name for name in {**there, **here} if there.get(name) != here.get(name)]
         if differing:
             names = ", ".join(f"{name} ({shortened(there.get(name))} there, {shortened(here.get(name))} here)" for name in differing)
-            raise ValueError(f"Disk: {self.path} belongs to another call; it differs in: {names}. Repeat the same call, or {ANEW}")
+            raise AnotherCall(f"Disk: {self.path} belongs to another call; it differs in: {names}. Repeat the same call, or {ANEW}")
 
 
 def write_manifest(path: Path, content: Mapping[str, Any], sync: bool = False) -> None:

@@ -69,10 +69,10 @@ def rerun_in_numpy(program: Program, inputs, reruns: dict[str, tuple[int, str]])
     if reason is not None:
         kind = type(reason).__name__
         reruns[kind] = reruns.get(kind, (0, ""))[0] + 1, str(reason)
-    if reason is not None and not isinstance(reason, OverflowError):
-        warn(
-            f"jit: a compiled program ended with {kind}: {reason}. NumPy computed the call instead, which is slower. If "
-            "no function that it calls returned another shape than when it was traced, please report this",
-            user_frame(sys._getframe()),
-        )
+        if not isinstance(reason, OverflowError):
+            warn(
+                f"jit: a compiled program ended with {kind}: {reason}. NumPy computed the call instead, which is slower. If "
+                "no function that it calls returned another shape than when it was traced, please report this",
+                user_frame(sys._getframe()),
+            )
     return tuple([out.copy("K") if issubclass(type(out), np.ndarray) else out for out in outs])

@@ -204,9 +204,8 @@ def kind_of(name: str) -> Any:
 
     class Made(scipys, metaclass=Kind):
         def __new__(cls, arg1: Any = None, shape: Any = None, *args: Any, **kwargs: Any) -> Any:
-            if (
-                type(arg1) is tuple and any_traced(arg1[0]) and any_traced(plain_copies(as_array(arg1[0])[:0]))
-            ):  # no buffer of plain numbers
+            # the second question is for buffers of plain numbers
+            if type(arg1) is tuple and any_traced(arg1[0]) and any_traced(plain_copies(as_array(arg1[0])[:0])):
                 if kind_of_entries is None:
                     raise TypeError(f"scipy.sparse.{name} takes no traced entries: give csr_array((data, (rows, columns)), shape)")
                 return entries(kind_of_entries, arg1, shape)
