@@ -14,7 +14,7 @@ import numpy as np
 from ..rules.indexing import getitem, is_basic, is_whole, scatter, updated
 from ..rules.kinds import row_says
 from ..rules.shapes import blank, zeros_of_shape
-from ..support.costs import SMALL_ARRAY_BYTES
+from ..support.costs import LOOP_TURNS, SMALL_ARRAY_BYTES
 from .arms import with_arms
 from .nested import Branch
 from .program import Program, Value, dead, key_of, values_in
@@ -220,7 +220,7 @@ def of_part(operation, parts):
 
 
 def restacked(operation, rows, new):
-    """Return a stack of values of which many are the rows of an array, one after the other, as slices of it that are joined."""
+    """Return a stack of rows of arrays as joined slices where some follow one another; numbers where many do."""
     out = operation.outputs[0]
     parts: list[list] = []  # single values, or [array, first, step, count]
     for arg in operation.args:
@@ -236,7 +236,7 @@ def restacked(operation, rows, new):
             parts.append([*row, 1, 1])
         else:
             parts.append([arg])
-    if 4 * len(parts) > len(operation.args):
+    if len(parts) == len(operation.args) or (out.ndim == 1 and LOOP_TURNS * len(parts) > len(operation.args)):
         return None
     pieces = []
     for part in parts:

@@ -20,7 +20,7 @@ from ..rules.cotangents import Shaped
 from ..rules.kinds import ROWS
 from ..rules.scalars import IMAGINARY, REAL_PART, Scalar, itself
 from ..rules.shapes import select
-from ..support.costs import ONE_BY_ONE
+from ..support.costs import LANES, ONE_BY_ONE
 from .maps import WHOLE, resolved, scalar_of, within
 
 
@@ -306,7 +306,7 @@ def runs_of(positions):
         if stop - start == 2 and stop < len(positions) and abs(stride) != 1:  # an element alone, before a jump
             stop, stride = start + 1, 1
         pieces.append((start, stop, stride, positions[start] - stride * start))
-        if len(pieces) > 8:
+        if len(pieces) > LANES:
             return None
         start = stop
     return tuple(pieces)

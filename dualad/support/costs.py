@@ -48,6 +48,8 @@ CHUNK_DIRECTIONS = 4
 #: Also, as a limit: shapes of dask arrays whose chunks are remembered.
 PROGRAM_OPERATIONS = 25_000
 #: Turns of a loop that is rolled up, at least.
+#: Also: numbers of a stack, on average, that come from one slice, as outputs of such a loop; of rows, any. Measured: 640 rows of 8 in runs
+#: of two, 944 us to 114; 640 numbers in runs of 8 take 33 us, 17 one by one.
 #: Also: a loop that ends by a test is compiled for each number of turns up to this one, and for any number beyond.
 LOOP_TURNS = 4
 #: Operations of a loop that is rolled up, at least. Measured: a relaxation's gradient of 70 operations compiles in 2.1 s to 0.6 and runs as
@@ -135,6 +137,8 @@ UNROLLED_ELEMENTS = 36
 #: eight times as many, 5.7.
 #: Also: members in a vector, and vectors side by side. Measured: the gradient of 1000 Runge-Kutta steps of Lorenz takes 37 us a member one
 #: after the other, 6.8 with 8 side by side, 5.1 with 64.
+#: Also: runs of places in an index that is known beforehand; of more, they are read from a table. Measured: 12,800 numbers in 8 runs,
+#: 15.5 us by a table, 11.7; in 64 runs, their gradient 651 us to 228.
 #: Also, three times: results of one loop nest, each of which takes registers and a pointer. Measured: 100 results, 2.2 ms to 1.7; lattice
 #: Boltzmann's gradients, 87 ms, with twice as many 99.
 LANES = 8
