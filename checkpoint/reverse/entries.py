@@ -109,7 +109,6 @@ class RowEntry(Entry):
     kwargs: dict[str, Any] = {}  # noqa: RUF012  (never written)
     ans: Any = None
     active: Any = (0,)
-    ours = property(lambda self: self.row.trusted)
 
     def push(self, pushed: list[Any]) -> Any:
         tangents: list[Any] = [None] * len(self.args)

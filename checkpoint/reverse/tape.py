@@ -22,7 +22,6 @@ those that it came from, because code that loops over elements is to be fast.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import copy_context
 from typing import Any, TypeVar
@@ -43,7 +42,6 @@ from dualad.rules.memory import copied, own_to_write, shows_memory, writable
 from dualad.rules.partials import evaluate_partial
 from dualad.rules.precision import in_loop_dtypes
 from dualad.rules.primitives import all_finite
-from dualad.support.callers import unwatched
 from dualad.support.costs import SMALL_ARRAY_BYTES
 from dualad.support.equality import same_arrays
 
@@ -171,18 +169,11 @@ class Tape(Level):
         """Sweep back from (node, cotangent) seeds, of constants with node None, to input nodes; None where nothing depends on the input."""
         context = copy_context()
         try:
-            if hasattr(sys.getprofile(), "of_users") and self.runs_ours(seeds):
-                return unwatched(self.sweep_quietly, seeds, inputs)
             return self.sweep_quietly(seeds, inputs)
         except BaseException as error:
             if not isinstance(error, Exception):
                 errors_as_in(context)
             raise
-
-    def runs_ours(self, seeds: Iterable[tuple[Node | None, Any]]) -> bool:
-        """Return whether a sweep runs rules of ours alone: no step of a chain, and no rule of the user's."""
-        entries = filter(None, self.needed(node for node, _ in seeds if node is not None))
-        return all(type(entry) is tuple or (isinstance(entry, Entry) and entry.ours) for entry in entries)
 
     def sweep_back(self, seeds: Iterable[tuple[Node | None, Any]], inputs: Sequence[int]) -> list[Any]:
         """Do what `pull` does, under the caller's error state."""

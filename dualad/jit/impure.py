@@ -1,15 +1,17 @@
-"""Random numbers and clocks, which a trace would freeze: two traces are compared, generators and calls of clocks are watched."""
+"""What a trace would freeze, random numbers and other changing values, and what it would do too often: print, log, write to files."""
 
 from __future__ import annotations
 
-import gc
+import builtins
+import io
 import logging
 import os
 import sys
-import time
 import warnings
+from functools import wraps
 from threading import get_ident
-from types import BuiltinFunctionType, CodeType, MethodType, ModuleType
+from types import BuiltinFunctionType, MethodType
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from ..graph.paths import Path, described, first_unlike
 from ..graph.program import Value, key_of
 from ..graph.trace import TraceError, where_in
 from ..rules.calling import public_name
-from ..support.callers import BETWEEN, owner
+from ..support.callers import owner
 from ..support.forks import held_across_forks
 
 WAY_OUT = "which would be frozen into the program. Draw or read such values outside, and pass them as arguments"
@@ -61,165 +63,102 @@ class Drawn:
                 raise TraceError(f"jit: {name} draws random numbers ({source}), {WAY_OUT}")
 
 
-#: functions whose results two traces in the same second, or on the same day, need not tell apart
-READ = {
-    getattr(time, name): f"time.{name}"
-    for stem in ("time", "monotonic", "perf_counter", "process_time", "thread_time", "localtime", "gmtime", "ctime", "asctime", "strftime")
-    for name in (stem, f"{stem}_ns")
-    if hasattr(time, name)
-}  # fmt: skip
-DATES = ("now", "today", "utcnow")
+def opens_to_write(file, mode="r", *rest, **options):
+    return None if {*mode}.isdisjoint("wax+") else "it writes to a file"
 
 
-def clock_of(function):
-    """Return the name of a clock, None where a built-in function is none."""
-    if function in READ:
-        return READ[function]
-    dates, held = sys.modules.get("datetime"), getattr(function, "__self__", None)
-    if dates is not None and isinstance(held, type) and issubclass(held, dates.date) and function.__name__ in DATES:
-        return f"datetime.{held.__name__}.{function.__name__}"
-    return None
+def warns(*given):
+    """Return whether a warning is the user's own; those of packages, and ours, are not told."""
+    return None if owner(sys._getframe(3).f_code.co_filename) else "it warns"
 
 
-#: what is no part of a result
-EFFECTS = {
-    print: "it prints",
-    input: "it asks for input",
-    warnings.warn: "it warns",
-    os.write: "it writes to a file",
-    os.system: "it runs a command",
-    logging.Logger.handle.__code__: "it logs",
+#: what is no part of a result, by the place where it is looked up: its name, or what returns that for a call's arguments
+EFFECTS: dict[tuple[Any, str], Any] = {
+    (builtins, "print"): "it prints",
+    (builtins, "input"): "it asks for input",
+    (builtins, "open"): opens_to_write,
+    (io, "open"): opens_to_write,
+    (os, "write"): "it writes to a file",
+    (os, "system"): "it runs a command",
+    (warnings, "showwarning"): warns,
+    (logging.Logger, "handle"): "it logs",
 }
-WRITING = ("write", "writelines", "send", "sendall", "tofile", "truncate")
-#: names of the built-in functions of which something may be told: all calls while a function is traced are asked for theirs
-NAMES = {*DATES, *WRITING, *(called.__name__ for called in (*READ, *EFFECTS, os.urandom) if type(called) is BuiltinFunctionType)}
-
-
-def effect_of(called, code):
-    """Return what a call of a built-in function, or of a function with this code, does besides returning a result; None for nothing."""
-    if type(called) is CodeType:
-        return EFFECTS.get(called)
-    if type(called) is BuiltinFunctionType and called in EFFECTS:
-        return None if called is warnings.warn and owner(code.co_filename) else EFFECTS[called]
-    if getattr(called, "__name__", None) in WRITING and not isinstance(called.__self__, ModuleType | type):
-        return f"it calls {type(called.__self__).__name__}.{called.__name__}"
-    return None
 
 
 class Output:
-    """What stands for a standard output while functions are traced, in threads of their own. It is kept: prints may be using it."""
+    """What stands for a standard output while functions are traced: what is written in their threads is kept."""
 
     def __init__(self, out):
-        self.out, self.kept = out, dict[int, list[list[str]]]()
+        self.out = out
 
     def write(self, text):
-        traces = self.kept.get(get_ident())
+        traces = Heard.traces.get(get_ident())
         if not traces or sys._getframe(1).f_globals.get("__name__") in ("pdb", "cmd"):
             return self.out.write(text)
-        traces[-1].append(text)
+        Heard.note("it writes to the standard output")
+        traces[-1].kept.append(text)
         return len(text)
 
     def __getattr__(self, name):
         return getattr(self.out, name)
 
 
-EFFECTS[Output.write.__code__] = "it writes to the standard output"
-
-
-class Unheard:
-    """Standard output while a function is traced: what it prints in this thread is kept, and written in the end unless it was `heard`."""
+class Heard:
+    """What a function does besides returning a result while it is traced, in this thread: the first `effect`. What it prints is kept, and
+    written in the end unless the trace is `silent`. Places that others change meanwhile stay as these left them."""
 
     changing = held_across_forks()
-    last = Output(sys.stdout)
-
-    def __enter__(self):
-        self.kept, self.heard = list[str](), False
-        with self.changing:
-            if sys.stdout is None:  # print does nothing then
-                self.output = None
-                return self
-            if sys.stdout is not self.last and sys.stdout is not self.last.out:
-                Unheard.last = Output(sys.stdout)
-            self.output = sys.stdout = self.last
-            self.output.kept.setdefault(get_ident(), []).append(self.kept)
-        return self
-
-    def __exit__(self, *exception):
-        if self.output is None:
-            return
-        with self.changing:
-            traces = self.output.kept[get_ident()]
-            traces.pop()
-            if not traces:
-                del self.output.kept[get_ident()]
-            if not self.output.kept and sys.stdout is self.output:
-                sys.stdout = self.output.out
-        if self.kept and not self.heard:
-            self.output.write("".join(self.kept))
-
-
-class Clocks:
-    """Whether the user's code reads a clock or the system's random numbers while a function is traced; what libraries read does not count.
-
-    `elsewhere`: an installed package read one; `effect`: what the function does besides. Types that are called are not seen, nor is
-    anything while a profiler runs: a function that names ``datetime64`` and ``"now"`` is taken to read a clock.
-    """
-
-    of_users = True  # what calls nothing of theirs need not be told, see `support.callers.unwatched`
+    traces: ClassVar[dict[int, list[Heard]]] = {}  # by thread
+    instead: ClassVar[dict[tuple[Any, str], tuple]] = {}  # what was at a place, and what stands for it
 
     def __init__(self):
-        self.found, self.elsewhere, self.effect = None, False, None
-        self.collectors = {getattr(callback, "__code__", None) for callback in gc.callbacks}  # they come at any moment
-        #: codes of which all is told, by their ids: a code's own hash takes longer than a call
-        self.asked = {id(code): code for code in self.collectors}
+        self.kept, self.silent, self.effect = list[str](), False, None
 
     def __enter__(self):
-        self.watching = sys.getprofile() is None
-        if self.watching:
-            sys.setprofile(self)
+        with self.changing:
+            if not self.traces:
+                for place, what in EFFECTS.items():
+                    self.put(place, lambda held, what=what: noting(held, what))
+                if sys.stdout is not None:  # print does nothing then
+                    self.put((sys, "stdout"), Output)
+            self.traces.setdefault(get_ident(), []).append(self)
         return self
 
+    def put(self, place, stand_in):
+        """Let something stand for what is at a place: the same as before, which others may hold."""
+        held, before = getattr(*place), self.instead.get(place, (None, None))
+        self.instead[place] = before if held is before[0] else (held, stand_in(held))
+        setattr(place[0], place[1], self.instead[place][1])
+
     def __exit__(self, *exception):
-        if self.watching:
-            sys.setprofile(None)
+        with self.changing:
+            traces = self.traces[get_ident()]
+            traces.remove(self)
+            if not traces:
+                del self.traces[get_ident()]
+            if not self.traces:
+                for place, (held, stand_in) in self.instead.items():
+                    if getattr(*place) is stand_in:
+                        setattr(place[0], place[1], held)
+        if self.kept and not self.silent:
+            self.instead[sys, "stdout"][1].write("".join(self.kept))
 
-    def __call__(self, frame, event, function):
-        if event == "c_call":
-            if getattr(function, "__name__", None) in NAMES:
-                self.ask(function, frame)
-        elif event == "call" and id(frame.f_code) not in self.asked:
-            self.asked[id(frame.f_code)] = frame.f_code
-            self.ask(frame.f_code, frame)
+    @classmethod
+    def note(cls, effect):
+        """Note what a call does for all traces of this thread."""
+        for trace in cls.traces.get(get_ident(), ()):
+            trace.effect = trace.effect or effect
 
-    def ask(self, called, frame):
-        """Note what is to be told of a call of a built-in function by a frame, or of the frame's own code."""
-        code = frame.f_code
-        if self.found is not None or code in self.collectors:
-            return
-        if self.effect is None:
-            self.effect = effect_of(called, code)
-        if called is code:
-            names_clock = "datetime64" in code.co_names and not {*DATES}.isdisjoint(code.co_consts)
-            clock = "numpy.datetime64" if names_clock else None
-        elif called is os.urandom:
-            self.found = None, "draws random numbers (os.urandom)"
-            return
-        else:
-            clock = clock_of(called)
-        if clock is not None and not (package := owner(code.co_filename)):
-            self.found = (code.co_filename, frame.f_lineno), f"reads a clock ({clock})"
-        elif clock is not None and package not in BETWEEN:
-            self.elsewhere = True
 
-    def wait(self):
-        """Wait until clocks that count seconds show another one."""
-        time.sleep(1.001 - time.time() % 1.0)
+def noting(function, what):
+    """Return a function that notes its calls."""
 
-    def check(self, name):
-        """Raise if a clock was read."""
-        if self.found is not None:
-            line, what = self.found
-            raise TraceError(f"jit: {where_in(line)}{name} {what}, {WAY_OUT}")
+    @wraps(function)
+    def call(*args, **kwargs):
+        Heard.note(what(*args, **kwargs) if callable(what) else what)
+        return function(*args, **kwargs)
+
+    return call
 
 
 def compare(one: Path, other: Path, same_structure, name):

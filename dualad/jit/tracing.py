@@ -29,7 +29,7 @@ from ..support.collector import collecting_seldom
 from ..support.costs import CHUNK_BYTES, KEPT_VARIANTS
 from .compiled import BACKENDS, Compiled
 from .guards import MISS
-from .impure import Clocks, Drawn, Unheard, compare
+from .impure import Drawn, Heard, compare
 from .tables import Contents, Wrapper, closed_over, stand_in, with_symbols
 from .verify import Checks
 from .watch import Watch
@@ -89,7 +89,7 @@ class Entry:
 
 
 def trace(jitted, call, examples=None, known=None):
-    """Trace a function twice, or once more in another second, compare, and return the entry.
+    """Trace a function twice, compare, and return the entry.
 
     It knows the path of the values of the call, or of these `examples`, besides those of an entry that is `known`: that entry where it
     knows this one, too.
@@ -113,7 +113,7 @@ def traced_twice(jitted, call, examples, known, below):
     watch, integers = Watch(*read), {} if known is None else known.integers
     once = partial(traced, jitted.f, call, examples, integers, below)
     drawn = Drawn(watch.generators)
-    with Unheard() as out, below or nullcontext():
+    with Heard() as heard, below or nullcontext():
         first, structure = once()
         for _ in range(KEPT_VARIANTS if below and below.outdated() else 0):
             first, structure = once()
@@ -122,23 +122,17 @@ def traced_twice(jitted, call, examples, known, below):
         drawn.check(jitted.__name__)
         if not watch.fresh():  # what the first call keeps for later ones is read by those
             watch = Watch(*read)
-        with Clocks() as clocks:
-            second, other = once()
-        effect = ("it writes outside" if watch.settle() else None) or clocks.effect
-        clocks.check(jitted.__name__)
+        second, other = once()
+        effect = ("it writes outside" if watch.settle() else None) or heard.effect
         compare(first, second, structure == other, jitted.__name__)
-        if clocks.elsewhere:
-            clocks.wait()
-            third, other = once()
-            compare(first, third, structure == other, jitted.__name__)
         if below and (first.loud or effect or not below.loops):
             raise TraceError("jit: a verb differentiates a function that is not one operation")
         if first.tests and (first.loud or effect):  # calls on this path are evaluated by the plain function
             first, effect = first._replace(loud=first.loud or effect), None
-            out.heard = True
-        if clocks.effect and not first.tests and (frame := user_frame(sys._getframe(1))) is not None:
+            heard.silent = True
+        if heard.effect and not first.tests and (frame := user_frame(sys._getframe(1))) is not None:
             warn(
-                f"jit: {jitted.__name__}: {clocks.effect} while it is traced, and not in later calls, which run compiled code: do that "
+                f"jit: {jitted.__name__}: {heard.effect} while it is traced, and not in later calls, which run compiled code: do that "
                 f"outside of the function, with what it returns",
                 frame,
             )

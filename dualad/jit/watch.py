@@ -11,6 +11,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from functools import cached_property, lru_cache, partial
 from importlib.util import resolve_name
+from io import IOBase
 from operator import attrgetter, is_
 from struct import Struct
 from threading import local
@@ -141,6 +142,8 @@ class Watch:
                 self.look(part, depth)
         elif kind in BYTES:
             self.place(bytes, value)
+        elif isinstance(value, IOBase):
+            self.place(position, value)
         elif kind is attrgetter:
             self.names |= dict.fromkeys(named_by(value))
         elif kind is ContextVar:
@@ -274,6 +277,12 @@ class Watch:
                     function = code_behind(member)
                     if function is not None and not owner(function.__code__.co_filename):
                         self.look(function)
+
+
+def position(file):
+    """Return the place in a file that was read or written last, None where there is none."""
+    with suppress(OSError, ValueError):  # a pipe, a closed file
+        return file.tell()
 
 
 def named_by(getter):

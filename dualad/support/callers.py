@@ -48,16 +48,6 @@ def owner(file):
     return ""
 
 
-def unwatched(call, *args):
-    """Return ``call(*args)``, which runs no code of the user's, while nothing is told of what is called."""
-    watch = sys.getprofile()
-    sys.setprofile(None)
-    try:
-        return call(*args)
-    finally:
-        sys.setprofile(watch)
-
-
 def owner_of(frame):
     return owner(frame.f_code.co_filename)
 

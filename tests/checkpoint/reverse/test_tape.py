@@ -1,9 +1,7 @@
 """The tape: what is recorded, in-place assignment, ownership of buffers; counted, never timed."""
 
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -14,7 +12,6 @@ import dualad
 from checkpoint import grad, jacobian, vjp
 from checkpoint.reverse.recording import Recording
 from checkpoint.reverse.tape import Tape
-from dualad.jit.impure import Clocks
 
 
 def recorded(f, *args):
@@ -193,22 +190,3 @@ def test_numbers_are_stacked_directly():
         lambda x: np.stack([x[:2], x[1:]]),
     ):
         np.testing.assert_array_equal(jacobian(others)(x), dualad.jacobian(others)(x))
-
-
-@dualad.primitive
-def timed_cube(x):
-    return x**3
-
-
-dualad.rules.elementwise(timed_cube, lambda ans, x: 3 * x**2 + time.time() * 0)
-
-
-@pytest.mark.parametrize("f", [lambda x: np.sum(np.sin(x[1:]) * x[0]), lambda x: np.sum(timed_cube(x))])
-def test_of_a_traced_sweep_only_the_calls_of_what_is_the_users_are_told(f, monkeypatch):
-    told, tell = [], Clocks.__call__
-    monkeypatch.setattr(Clocks, "__call__", lambda self, frame, *event: (told.append(frame.f_code), tell(self, frame, *event))[1])
-    of_users = "timed_cube" in f.__code__.co_names
-    with pytest.raises(TypeError, match=r"reads a clock \(time.time\)") if of_users else nullcontext():
-        dualad.jit(grad(f))(np.ones(3))
-    assert (Tape.sweep_back.__code__ in told) is of_users and f.__code__ in told
-    assert sys.getprofile() is None

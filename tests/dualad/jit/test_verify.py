@@ -234,7 +234,7 @@ def effects(tmp_path):
     }, file
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("always::DeprecationWarning")
 @pytest.mark.parametrize("name", ["appends", "counts", "prints", "shows", "writes", "logs", "warns"])
 @pytest.mark.parametrize("every", [None, True])
 @pytest.mark.filterwarnings("ignore:jit. .* while it is traced")
@@ -247,7 +247,6 @@ def test_a_function_that_does_more_is_not_called_again(name, every, tmp_path, ca
 
     f = jit(counted, verify=every)
     with file:
-        sys.setprofile(None)
         for _ in range(10):
             assert f(2.0) == 2.0
     assert f.verifications == 0 and f.traces == 1 and "not compared with the plain function: it " in f.explain(2.0), calls
