@@ -19,59 +19,10 @@ from checkpoint.storage import files as files_module
 from checkpoint.sweep import reverse
 
 N, X = 20, np.array([0.3, 0.8])
-RATE = 1.1
-
-
-def first_helper(x, rate):
-    return np.sin(x) * rate
-
-
-helper = first_helper
-
-
-def other_helper(x, rate):
-    return np.sin(x) * rate + 1e-12
-
-
-class Model:
-    def __init__(self, rate):
-        self.rate = rate
-
-    def step(self, k, x):
-        return np.sin(x) * self.rate
-
-    def __call__(self, k, x):
-        return np.cos(x) * self.rate
-
-
-def scaled(rate):
-    def decorate(function):
-        @functools.wraps(function)
-        def call(k, x):
-            return function(k, x) * rate
-
-        return call
-
-    return decorate
 
 
 def plain(k, x):
     return np.sin(x)
-
-
-def of_global(k, x):
-    return np.sin(x) * RATE
-
-
-def of_helper(k, x):
-    return helper(x, 1.1)
-
-
-def defaulted(rate):
-    def step(k, x, rate=rate):
-        return np.sin(x) * rate
-
-    return step
 
 
 def closed(rate):
@@ -82,19 +33,12 @@ def late(rate):
     return lambda k, x: np.sin(x) * (rate if 3 <= k < N - 1 else 1.0)
 
 
-PAIR = [lambda k, x: np.sin(x) * 1.1, lambda k, x: np.sin(x) * 1.2]  # fmt: skip
+#: steps of a rate; their results tell of a change, whatever it is of
 FIRST = {
     "closed-over number": closed,
-    "default": defaulted,
-    "attribute": lambda rate: Model(rate).step,
-    "called object": Model,
-    "partial argument": lambda rate: functools.partial(lambda rate, k, x: np.sin(x) * rate, np.array(rate)),
-    "decorator": lambda rate: scaled(rate)(plain),
-    "lambda on the same line": lambda rate: PAIR[rate == 1.2],
+    "called object": lambda rate: functools.partial(lambda rate, k, x: np.sin(x) * rate, np.array(rate)),
     "layers": lambda rate: [closed(rate)] * N,
     "in the middle": late,
-    "global": lambda rate: globals().update(RATE=rate) or of_global,
-    "helper": lambda rate: globals().update(helper=other_helper if rate == 1.2 else first_helper) or of_helper,
 }
 
 

@@ -2,7 +2,7 @@
 
 from collections import deque
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -301,47 +301,10 @@ def test_what_cannot_be_differentiated_fails_before_the_first_sweep():
     assert calls == [0]
 
 
-class Model:
-    """Data that a step reads by the ways that no look at its code sees."""
-
-    rate_of_class = 1.1
-    __slots__ = ("__dict__", "slot")
-
-    def __init__(self):
-        self.rate, self.slot, self.queue, self.table = 1.1, 1.1, deque([1.1]), {"rate": 1.1}
-        self.mask = np.ones((40, 40))
-
-    @property
-    def computed(self):
-        return self.rate
-
-    @staticmethod
-    def fixed():
-        return RATES["fixed"]
-
-
-RATES = {"fixed": 1.1}
-
-
-@lru_cache
-def cached():
-    return 1.1 if not RATES.get("other") else 3.0
-
-
-def rhs(m, x):
-    return m.rate * np.sin(x)
-
-
+#: what a step reads outside, and a change of it: results tell, however hidden it is from a look at code
 READERS = {
-    "attribute in a helper": (lambda m, x: rhs(m, x), lambda m: setattr(m, "rate", 0.5)),
-    "class attribute": (lambda m, x: x * type(m).rate_of_class, lambda m: setattr(Model, "rate_of_class", 0.5)),
-    "property": (lambda m, x: x * m.computed, lambda m: setattr(m, "rate", 0.5)),
-    "slot": (lambda m, x: x * m.slot, lambda m: setattr(m, "slot", 0.5)),
-    "deque": (lambda m, x: x * m.queue[0], lambda m: m.queue.__setitem__(0, 0.5)),
-    "dict": (lambda m, x: x * m.table["rate"], lambda m: m.table.update(rate=0.5)),
-    "staticmethod": (lambda m, x: x * m.fixed(), lambda m: RATES.update(fixed=0.5)),
-    "array in place": (lambda m, x: x * m.mask.reshape(-1)[7], lambda m: m.mask.reshape(-1).__setitem__(7, 0.0)),
-    "lru_cache": (lambda m, x: x * cached(), lambda m: (RATES.update(other=1), cached.cache_clear())),
+    "an item in a deque": (lambda m, x: x * m.queue[0], lambda m: m.queue.__setitem__(0, 0.5)),
+    "an array in place": (lambda m, x: x * m.mask.reshape(-1)[7], lambda m: m.mask.reshape(-1).__setitem__(7, 0.0)),
 }
 
 
@@ -349,16 +312,11 @@ READERS = {
 @pytest.mark.parametrize("schedule", [CTZ(), StoreAll(), Revolve(2)], ids=str)
 def test_what_changes_between_the_sweeps_is_found_by_the_results(name, schedule):
     read, change = READERS[name]
-    model = Model()
-    try:
-        _, pullback = vjp(lambda x: chain(lambda k, x: read(model, x) + 1.0, x, steps=20, schedule=schedule), 0.7)
-        change(model)
-        with pytest.raises(RuntimeError, match=r"step \d+ is not reproducible: running it again .* gave another x_\d+ \(in state\)"):
-            pullback(1.0)
-    finally:
-        Model.rate_of_class = 1.1
-        RATES.update(fixed=1.1, other=0)
-        cached.cache_clear()
+    model = SimpleNamespace(queue=deque([1.1]), mask=np.ones((40, 40)))
+    _, pullback = vjp(lambda x: chain(lambda k, x: read(model, x) + 1.0, x, steps=20, schedule=schedule), 0.7)
+    change(model)
+    with pytest.raises(RuntimeError, match=r"step \d+ is not reproducible: running it again .* gave another x_\d+ \(in state\)"):
+        pullback(1.0)
 
 
 def test_a_permuted_large_mask_is_found():

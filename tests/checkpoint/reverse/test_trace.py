@@ -12,6 +12,9 @@ def textbook(x1, x2):
 
 def test_markdown_graph_tangents_and_wrong_calls():
     explanation = explain(textbook, 2.0, 5.0)
+    lines = {line.number: line for line in explanation.lines}
+    assert [round(float(lines[i].value), 3) for i in (1, 2, 3, 4, 5)] == [0.693, 10.0, 10.693, -0.959, 11.652]
+    assert [float(lines[i].adjoint) for i in (5, 3, 4, 2, 1)] == [1, 1, -1, 1, 1]
     assert explanation.to_markdown().splitlines()[0] == "| node | operation | value | tangent | adjoint |"
     dot = explanation.to_dot()
     assert dot.startswith("digraph") and '"v1" -> "v3";' in dot and dot.endswith("}")

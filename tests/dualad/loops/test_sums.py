@@ -31,6 +31,7 @@ FUNCTIONS = {
     "sums of segments of columns": lambda x: np.add.reduceat(x.reshape(5, 2, 2), np.array([1, 0, 4]), axis=-3),
     "segments of one": lambda x: np.add.reduceat(x, np.arange(20), dtype=np.float64),
     "cumsum of all": lambda x: np.cumsum(x.reshape(4, 5)),
+    "differences of neighbours": lambda x: np.gradient(x) * np.gradient(x.reshape(4, 5), axis=0).ravel(),
 }
 functions = pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
 X, T = np.random.default_rng(5).normal(size=(2, 20))
