@@ -1,12 +1,13 @@
-"""Adjoints of whole chains as one writes them by hand for numba, driven by the actions of a schedule."""
+"""Adjoints of whole chains as one writes them by hand for numba."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from checkpoint.schedules import Revolve, StoreAll
-from checkpoint.schedules.actions import Advance, Drop, Load, Reverse, Save
+from checkpoint import Revolve, StoreAll, sweep
+
+from .functions import DU, DV
 
 __all__ = ["gray_scott_adjoint", "lorenz_adjoint"]
 
@@ -78,37 +79,19 @@ def pull(state, p, h, n, held, g, sums):
 
 def lorenz_adjoint(steps, block, slots):
     """Return the gradient of x^2 + y + z after so many steps, in blocks; `slots` saved states, or all where it is None."""
-    count, h = -(-steps // block), 2.0 / steps
-    schedule = StoreAll() if slots is None else Revolve(slots)
-    held = np.empty((block, 3))
+    count, h, held = -(-steps // block), 2.0 / steps, np.empty((block, 3))
 
     def gradient(x, y, z, *p):
-        saved, state = {}, (x, y, z)
-
-        def length(first, stop):
-            return min(stop * block, steps) - first * block
-
-        for action in schedule.forward(count):
-            if type(action) is Save:
-                saved[action.index] = state
-            elif type(action) is Drop:
-                del saved[action.index]
-            elif type(action) is Advance:
-                state = advance(state, p, h, length(*action))
-        last = advance(state, p, h, length(count - 1, count))
-        g, sums = (2.0 * last[0], 1.0, 1.0), (0.0, 0.0, 0.0)
-        for action in schedule.reverse(count, sorted(saved)):
-            if type(action) is Save:
-                saved[action.index] = state
-            elif type(action) is Drop:
-                del saved[action.index]
-            elif type(action) is Load:
-                state = saved[action.index]
-            elif type(action) is Advance:
-                state = advance(state, p, h, length(*action))
-            elif type(action) is Reverse:
-                g, sums = pull(state, p, h, length(action.index, action.index + 1), held, g, sums)
-        return (*g, *sums)
+        length = lambda k: min((k + 1) * block, steps) - k * block
+        by_state, by_parameters = sweep.reverse(
+            lambda k, state: advance(state, p, h, length(k)),
+            lambda k, state, g: pull(state, p, h, length(k), held, *g),
+            (x, y, z),
+            lambda last: ((2.0 * last[0], 1.0, 1.0), (0.0, 0.0, 0.0)),
+            steps=count,
+            schedule=StoreAll() if slots is None else Revolve(slots),
+        ).cotangent
+        return *by_state, *by_parameters
 
     return gradient
 
@@ -164,44 +147,22 @@ def react_back(u, v, g, h, a, b, F, K, DU, DV):
     return by_f, by_k
 
 
-def gray_scott_adjoint(steps, slots, DU, DV):
+def gray_scott_adjoint(steps, slots):
     """Return the gradient of sum(u^2) + sum(v) after so many steps, with so many saved states."""
-    schedule = Revolve(slots)
 
-    def gradient(u, v, F, K):
-        def pair():
-            return np.empty_like(u), np.empty_like(v)
+    def gradient(u, v, feed, kill):
+        def step(k, state):
+            new = np.empty_like(u), np.empty_like(v)
+            react(*state, *new, feed, kill, DU, DV)
+            return new
 
-        saved, free, work = {}, [pair() for _ in range(slots)], [pair(), pair()]
-        gs, others = pair(), pair()
+        def pull(k, state, cotangent):
+            gs, others, by_feed, by_kill = cotangent
+            f, k = react_back(*state, *gs, *others, feed, kill, DU, DV)
+            return others, gs, by_feed + f, by_kill + k
 
-        def play(actions, state):
-            nonlocal gs, others, by_f, by_k
-            for action in actions:
-                if type(action) is Advance:
-                    for _ in range(action.stop - action.start):
-                        new = work[1] if state is work[0] else work[0]
-                        react(*state, *new, F, K, DU, DV)
-                        state = new
-                elif type(action) is Save:
-                    saved[action.index] = slot = free.pop()
-                    slot[0][...], slot[1][...] = state
-                elif type(action) is Drop:
-                    free.append(saved.pop(action.index))
-                elif type(action) is Load:
-                    state = saved[action.index]
-                elif type(action) is Reverse:
-                    f, k = react_back(*state, *gs, *others, F, K, DU, DV)
-                    gs, others, by_f, by_k = others, gs, by_f + f, by_k + k
-            return state
-
-        by_f, by_k = 0.0, 0.0
-        state = play(schedule.forward(steps), (u, v))
-        last = pair()
-        react(*state, *last, F, K, DU, DV)
-        np.multiply(2.0, last[0], out=gs[0])
-        gs[1].fill(1.0)
-        play(schedule.reverse(steps, sorted(saved)), state)
-        return *gs, by_f, by_k
+        seed = lambda last: ((2.0 * last[0], np.ones_like(v)), (np.empty_like(u), np.empty_like(v)), 0.0, 0.0)
+        gs, _, *rates = sweep.reverse(step, pull, (u, v), seed, steps=steps, schedule=Revolve(slots)).cotangent
+        return *gs, *rates
 
     return gradient

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-from .forward import burgers
+from .functions import DU, DV, FEED, KILL, gray_scott, leaves, rosenbrock, runge_kutta
 from .harness import Case, Peer, Table, main
 from .pollution import pollution
 from .scans import blocked, scanned
@@ -14,13 +14,11 @@ from .scans import blocked, scanned
 CHAIN = Table("sum(sin(x) * exp(-x**2) / (1 + x**2))", arrays=True, versus=("by hand in numba", "dualad.jit"))
 STEPS = Table("Steps of simulations", versus=("by hand in numba", "dualad.jit"))
 SCALAR = Table("Scalar code: gradients at n = 100, a Jacobian of 20 x 20", versus=("dualad", "dualad.jit"))
-DENSE = Table("Dense Jacobian of a 1-D Burgers residual", versus=("dualad", "dualad.jit"))
 WHOLE = Table("Gradients of whole chains", unit="ms", versus=("by hand in numba", "dualad.jit"), rtol=1e-7)
-TABLES = [CHAIN, STEPS, SCALAR, DENSE, WHOLE]
+TABLES = [CHAIN, STEPS, SCALAR, WHOLE]
 
 POLLU, CONCENTRATIONS = "POLLU, Jacobian", np.linspace(0.1, 1.0, 20)
 GRAY_SCOTT, LORENZ = "VJP of a Gray-Scott step, 256 x 256", "VJP of a Lorenz RK4 step"
-F, KILL, DU, DV = 0.04, 0.06, 0.2, 0.1
 RUNS = "Lorenz, saved states of blocks", "Lorenz, Revolve(20) of blocks", "Gray-Scott, Revolve(12)", "Lorenz, all states in 32 MB"
 
 
@@ -31,21 +29,13 @@ def wave(x, np=np):
     return np.sum(np.sin(x) * np.exp(-(x**2)) / (1.0 + x**2))
 
 
-def rosenbrock(x, np=np):
-    return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
-
-
 def ackley(x, np=np):
     n = len(x)
     return -20.0 * np.exp(-0.2 * np.sqrt(np.sum(x**2) / n)) - np.exp(np.sum(np.cos(2.0 * np.pi * x)) / n) + 20.0 + np.e
 
 
-def gray_scott(u, v, np=np):
-    def spread(a):
-        return np.roll(a, 1, 0) + np.roll(a, -1, 0) + np.roll(a, 1, 1) + np.roll(a, -1, 1) - 4.0 * a
-
-    reaction = u * v * v
-    return u + DU * spread(u) - reaction + F * (1.0 - u), v + DV * spread(v) + reaction - (F + KILL) * v
+def reacted(u, v, np=np):
+    return gray_scott(0, (u, v), np=np)
 
 
 def lorenz(s, p, np=np):
@@ -58,32 +48,6 @@ def lorenz(s, p, np=np):
     k3 = slope(s + 0.5 * h * k2)
     k4 = slope(s + h * k3)
     return s + h / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
-
-
-def rates(k, state, F, KILL, np=np):
-    """A step of Gray-Scott with its rates as parameters."""
-    u, v = state
-    reaction = u * v * v
-    spread = [np.roll(a, 1, 0) + np.roll(a, -1, 0) + np.roll(a, 1, 1) + np.roll(a, -1, 1) - 4.0 * a for a in (u, v)]
-    return u + DU * spread[0] - reaction + F * (1.0 - u), v + DV * spread[1] + reaction - (F + KILL) * v
-
-
-def runge_kutta(h):
-    """Return a step of Lorenz-63 of length h, in plain numbers."""
-
-    def slope(x, y, z, s, r, b):
-        return s * (y - x), x * (r - z) - y, x * y - b * z
-
-    def step(k, state, s, r, b):
-        x, y, z = state
-        a1, b1, c1 = slope(x, y, z, s, r, b)
-        a2, b2, c2 = slope(x + 0.5 * h * a1, y + 0.5 * h * b1, z + 0.5 * h * c1, s, r, b)
-        a3, b3, c3 = slope(x + 0.5 * h * a2, y + 0.5 * h * b2, z + 0.5 * h * c2, s, r, b)
-        a4, b4, c4 = slope(x + h * a3, y + h * b3, z + h * c3, s, r, b)
-        w = h / 6.0
-        return x + w * (a1 + 2 * a2 + 2 * a3 + a4), y + w * (b1 + 2 * b2 + 2 * b3 + b4), z + w * (c1 + 2 * c2 + 2 * c3 + c4)
-
-    return step
 
 
 # --- the data -----------------------------------------------------------------------------------------------------------------
@@ -120,21 +84,15 @@ def steps_of(quick):
     return 20 if quick else 500
 
 
-def sizes(quick):
-    return (20,) if quick else (200, 1000)
-
-
 def primals(quick):
     for n in lengths(quick):
         yield CHAIN.title, f"value, n = {n}", Case(wave, (numbers(n),))
         yield CHAIN.title, f"JVP, n = {n}", Case(wave, (numbers(n),))
-    yield STEPS.title, GRAY_SCOTT, Case(gray_scott, tuple(grids(quick)[:2]))
+    yield STEPS.title, GRAY_SCOTT, Case(reacted, tuple(grids(quick)[:2]))
     yield STEPS.title, LORENZ, Case(lorenz, STATE)
     for f in (rosenbrock, ackley):
         yield SCALAR.title, f.__name__, Case(f, (numbers(100),))
     yield SCALAR.title, POLLU, Case(pollution, (CONCENTRATIONS,))
-    for n in sizes(quick):
-        yield DENSE.title, f"n = {n}", Case(burgers, (numbers(n),))
     for run, primal in zip(RUNS, whole_primals(quick), strict=True):
         yield WHOLE.title, run, primal
 
@@ -144,9 +102,9 @@ def whole_primals(quick):
     from checkpoint import chain
     from dualad import jit
 
-    step, rate = jit(runge_kutta(2.0 / length(quick))), jit(rates)
+    step, rate = jit(runge_kutta(2.0 / length(quick))), jit(gray_scott)
     yield from [Case(lambda *x: chain(step, x[:3], *x[3:], steps=length(quick)), START)] * 2
-    yield Case(lambda u, v: chain(rate, (u, v), F, KILL, steps=steps_of(quick)), tuple(grids(quick)[:2]))
+    yield Case(lambda u, v: chain(rate, (u, v), FEED, KILL, steps=steps_of(quick)), tuple(grids(quick)[:2]))
     yield Case(lambda *x: chain(step, x[:3], *x[3:], steps=length(quick)), START)
 
 
@@ -162,13 +120,11 @@ def tasks(quick, compiled):
         x = numbers(n)
         yield CHAIN.title, f"value, n = {n}", Case(compiled(wave), (x,))
         yield CHAIN.title, f"JVP, n = {n}", Case(compiled(lambda x, v: jvp(wave, (x,), (v,))[1]), (x, np.ones(n)))
-    yield STEPS.title, GRAY_SCOTT, Case(compiled(lambda u, v, g, h: vjp(gray_scott, u, v)[1]((g, h))), tuple(grids(quick)))
+    yield STEPS.title, GRAY_SCOTT, Case(compiled(lambda u, v, g, h: vjp(reacted, u, v)[1]((g, h))), tuple(grids(quick)))
     yield STEPS.title, LORENZ, Case(compiled(lambda s, p, g: vjp(lorenz, s, p)[1](g)), (*STATE, SEED))
     for f in (rosenbrock, ackley):
         yield SCALAR.title, f.__name__, Case(compiled(grad(f)), (numbers(100),))
     yield SCALAR.title, POLLU, Case(compiled(jacobian(pollution)), (CONCENTRATIONS,))
-    for n in sizes(quick):
-        yield DENSE.title, f"n = {n}", Case(compiled(jacobian(burgers)), (numbers(n),))
 
 
 def eager(quick):
@@ -180,24 +136,20 @@ def with_jit(quick):
     from dualad import jit
 
     yield from tasks(quick, jit)
-    step, rate = jit(runge_kutta(2.0 / length(quick))), jit(rates)
+    step, rate = jit(runge_kutta(2.0 / length(quick))), jit(gray_scott)
 
     def lorenz_end(*x, **options):
         x, y, z = chain(step, x[:3], *x[3:], steps=length(quick), **options)
         return x * x + y + z
 
-    def gray_scott_end(u, v, F, KILL):
-        u, v = chain(rate, (u, v), F, KILL, steps=steps_of(quick), schedule=Revolve(12))
+    def gray_scott_end(u, v, feed, kill):
+        u, v = chain(rate, (u, v), feed, kill, steps=steps_of(quick), schedule=Revolve(12))
         return np.sum(u * u) + np.sum(v)
 
     kept = {RUNS[0]: {"schedule": StoreAll(), "block": block(quick)}, RUNS[1]: {"schedule": Revolve(20), "block": block(quick)}}
     for run, options in {**kept, RUNS[3]: {"memory": "32 MB"}}.items():
         yield WHOLE.title, run, Case(grad(lambda *x, options=options: lorenz_end(*x, **options), argnums=tuple(range(6))), START)
-    yield WHOLE.title, RUNS[2], Case(grad(gray_scott_end, argnums=(0, 1, 2, 3)), (*grids(quick)[:2], F, KILL), answer=flat)
-
-
-def flat(arrays):
-    return np.concatenate([np.ravel(array) for array in arrays])
+    yield WHOLE.title, RUNS[2], Case(grad(gray_scott_end, argnums=(0, 1, 2, 3)), (*grids(quick)[:2], FEED, KILL), answer=leaves)
 
 
 def by_hand(quick):
@@ -232,9 +184,9 @@ def by_hand(quick):
                 left, right = (j - 1 if j > 0 else m - 1), (j + 1 if j < m - 1 else 0)
                 share = h[i, j] - g[i, j]
                 spread = g[up, j] + g[down, j] + g[i, left] + g[i, right] - 4.0 * g[i, j]
-                a[i, j] = g[i, j] * (1.0 - F) + DU * spread + v[i, j] * v[i, j] * share
+                a[i, j] = g[i, j] * (1.0 - FEED) + DU * spread + v[i, j] * v[i, j] * share
                 spread = h[up, j] + h[down, j] + h[i, left] + h[i, right] - 4.0 * h[i, j]
-                b[i, j] = h[i, j] * (1.0 - F - KILL) + DV * spread + 2.0 * u[i, j] * v[i, j] * share
+                b[i, j] = h[i, j] * (1.0 - FEED - KILL) + DV * spread + 2.0 * u[i, j] * v[i, j] * share
         return a, b
 
     for n in lengths(quick):
@@ -245,7 +197,7 @@ def by_hand(quick):
 
     for run, slots in zip(RUNS, (None, 20), strict=False):
         yield WHOLE.title, run, Case(lorenz_adjoint(length(quick), block(quick), slots), START)
-    yield WHOLE.title, RUNS[2], Case(gray_scott_adjoint(steps_of(quick), 12, DU, DV), (*grids(quick)[:2], F, KILL), answer=flat)
+    yield WHOLE.title, RUNS[2], Case(gray_scott_adjoint(steps_of(quick), 12), (*grids(quick)[:2], FEED, KILL), answer=leaves)
 
 
 def jax(quick):
@@ -259,14 +211,12 @@ def jax(quick):
         yield CHAIN.title, f"value, n = {n}", Case(blocked(lambda x: wave(x, jnp)), (x,))
         yield CHAIN.title, f"JVP, n = {n}", Case(blocked(lambda x, v: jax.jvp(lambda x: wave(x, jnp), (x,), (v,))[1]), (x, jnp.ones(n)))
     args = tuple(map(jnp.asarray, grids(quick)))
-    yield STEPS.title, GRAY_SCOTT, Case(blocked(lambda u, v, g, h: jax.vjp(lambda u, v: gray_scott(u, v, jnp), u, v)[1]((g, h))), args)
+    yield STEPS.title, GRAY_SCOTT, Case(blocked(lambda u, v, g, h: jax.vjp(lambda u, v: reacted(u, v, jnp), u, v)[1]((g, h))), args)
     state = tuple(map(jnp.asarray, (*STATE, SEED)))
     yield STEPS.title, LORENZ, Case(blocked(lambda s, p, g: jax.vjp(lambda s, p: lorenz(s, p, jnp), s, p)[1](g)), state)
     for f in (rosenbrock, ackley):
         yield SCALAR.title, f.__name__, Case(blocked(jax.grad(lambda x, f=f: f(x, jnp))), (jnp.asarray(numbers(100)),))
     yield SCALAR.title, POLLU, Case(blocked(jax.jacfwd(lambda y: pollution(y, jnp))), (jnp.asarray(CONCENTRATIONS),))
-    for n in sizes(quick):
-        yield DENSE.title, f"n = {n}", Case(blocked(jax.jacrev(lambda u: burgers(u, jnp))), (jnp.asarray(numbers(n)),))
     yield from jax_chains(quick, "step")
 
 
@@ -288,14 +238,14 @@ def jax_chains(quick, remat):
         x, y, z = scanned(step, x[:3], x[3:], length(quick), remat)
         return x * x + y + z
 
-    def gray_scott_end(u, v, F, KILL):
-        u, v = scanned(lambda *args: rates(*args, np=jnp), (u, v), (F, KILL), steps_of(quick), remat)
+    def gray_scott_end(u, v, feed, kill):
+        u, v = scanned(lambda *args: gray_scott(*args, np=jnp), (u, v), (feed, kill), steps_of(quick), remat)
         return jnp.sum(u * u) + jnp.sum(v)
 
     for run in RUNS[:2] if remat == "sqrt" else RUNS[3:]:
         yield WHOLE.title, run, Case(blocked(jax.grad(lorenz_end, argnums=tuple(range(6)))), START)
     end = blocked(jax.grad(gray_scott_end, argnums=(0, 1, 2, 3)))
-    yield WHOLE.title, RUNS[2], Case(end, (*map(jnp.asarray, grids(quick)[:2]), F, KILL), answer=flat)
+    yield WHOLE.title, RUNS[2], Case(end, (*map(jnp.asarray, grids(quick)[:2]), FEED, KILL), answer=leaves)
 
 
 def torch(quick):

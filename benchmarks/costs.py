@@ -46,7 +46,8 @@ def simulation(name: str) -> Callable:
     """The compiled gradient of one step of a published simulation."""
     from checkpoint import grad
 
-    from .simulations import SIMULATIONS, loss
+    from .simulations import SIMULATIONS
+    from .step_programs import loss
 
     (case,) = (make(False) for title, make in SIMULATIONS.items() if title.startswith(name))
     return compiled(grad(lambda state, *params: loss(case.step(0, state, *params))), case.state, *case.params)
@@ -55,11 +56,9 @@ def simulation(name: str) -> Callable:
 def gray_scott(n: int) -> Callable:
     from checkpoint import grad
 
-    from .large_state import FEED, KILL, step
+    from .functions import gray_scott
 
-    def loss(u, v):
-        return sum(np.sum(part * np.cos(part)) for part in step(0, (u, v), FEED, KILL))
-
+    loss = lambda u, v: sum(np.sum(part * np.cos(part)) for part in gray_scott(0, (u, v)))
     return compiled(grad(loss, argnums=(0, 1)), *normal(2, n, n))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from .functions import runge_kutta
 from .harness import Case, Memory, Peer, Table, main
 
 GRADIENT = Table("Gradient of |x_N|^2 by the initial state and the three parameters", unit="s", by_peer=True, rtol=1e-8)
@@ -12,23 +13,10 @@ TABLES = [GRADIENT, DRIVER]
 
 START, PARAMETERS, H = (1.0, 1.0, 1.0), (10.0, 28.0, 8.0 / 3.0), 0.001  # short steps: the gradient grows with e^(0.9 N h)
 FACTOR = 1.000001
+step = runge_kutta(H)
 
 
 # --- the simulation ---------------------------------------------------------------------------------------------------------
-
-
-def slope(x, y, z, sigma, rho, beta):
-    return sigma * (y - x), x * (rho - z) - y, x * y - beta * z
-
-
-def step(k, state, sigma, rho, beta):
-    """One step of the classical Runge-Kutta method."""
-    x, y, z = state
-    a1, b1, c1 = slope(x, y, z, sigma, rho, beta)
-    a2, b2, c2 = slope(x + H / 2 * a1, y + H / 2 * b1, z + H / 2 * c1, sigma, rho, beta)
-    a3, b3, c3 = slope(x + H / 2 * a2, y + H / 2 * b2, z + H / 2 * c2, sigma, rho, beta)
-    a4, b4, c4 = slope(x + H * a3, y + H * b3, z + H * c3, sigma, rho, beta)
-    return (x + H / 6 * (a1 + 2 * a2 + 2 * a3 + a4), y + H / 6 * (b1 + 2 * b2 + 2 * b3 + b4), z + H / 6 * (c1 + 2 * c2 + 2 * c3 + c4))
 
 
 def squares(state):

@@ -8,8 +8,8 @@ __all__ = ["blocked", "scanned"]
 def scanned(step, state, params, steps, remat):
     """Return the state after so many of ``step(k, state, *params)``.
 
-    In the reverse sweep each step is computed again (`remat` "step", which keeps all states), or segments of about sqrt(N) steps, and
-    inside of them each step ("sqrt").
+    In the reverse sweep each step is computed again (`remat` "step", which keeps all states), or segments of about sqrt(N) steps
+    ("segment"), and inside of them each step ("sqrt").
     """
     import jax
     import jax.numpy as jnp
@@ -23,7 +23,7 @@ def scanned(step, state, params, steps, remat):
 
     @jax.checkpoint
     def segment(x, ks):
-        return jax.lax.scan(jax.checkpoint(one), x, ks)[0], None
+        return jax.lax.scan(one if remat == "segment" else jax.checkpoint(one), x, ks)[0], None
 
     return jax.lax.scan(segment, state, jnp.arange(steps).reshape(-1, inner))[0]
 

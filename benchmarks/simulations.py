@@ -1,20 +1,21 @@
 """Simulations as they are published: plain NumPy code, compiled unedited, and gradients through all of their steps, against JAX.
 
-Each program is written twice: for NumPy in slices, in place, as textbooks have it, and for JAX, whose arrays cannot be written. The
-gradients are by the initial state and the parameters.
+Programs that write into arrays are written twice: for NumPy in slices, in place, as textbooks have it, and for JAX, whose arrays cannot
+be written. The gradients are by the initial state and the parameters.
 """
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 
-from .compiled import flat
+from .functions import leaves, parts
 from .harness import Case, Peer, Table, main
 from .scans import blocked, scanned
+from .step_programs import Program, arguments, loss, plain
 
 VALUES = Table("Simulations without derivatives: one run", unit="ms", versus=("jax", "dualad.jit"), rtol=1e-7)
 GRADIENTS = Table(
@@ -75,9 +76,8 @@ def cavity(points, iterations):
     return step
 
 
-def cavity_in_jax(points, iterations):
-    import jax
-    import jax.numpy as jnp
+def cavity_in_jax(points, iterations, jnp):
+    from jax.lax import scan
 
     h, dt, rho = 2.0 / (points - 1), 0.001, 1.0
 
@@ -96,7 +96,7 @@ def cavity_in_jax(points, iterations):
             p = p.at[:, 0].set(p[:, 1])
             return p.at[-1, :].set(0.0), None
 
-        p, _ = jax.lax.scan(relax, p, None, length=iterations)
+        p, _ = scan(relax, p, None, length=iterations)
         x, y = u[c, c], v[c, c]
 
         def moved(a, gradient):
@@ -115,7 +115,8 @@ def cavity_case(quick):
     points, iterations = (9, 4) if quick else (41, 50)
     rng = np.random.default_rng(1)
     state = tuple(0.1 * rng.standard_normal((points, points)) for _ in range(3))
-    return Simulation(cavity(points, iterations), lambda: cavity_in_jax(points, iterations), state, (0.1, 1.0), 5 if quick else 200)
+    in_jax = partial(cavity_in_jax, points, iterations)
+    return Program(cavity(points, iterations), state, (0.1, 1.0), 5 if quick else 200, in_jax=in_jax)
 
 
 # --- flow around a cylinder: lattice Boltzmann, D2Q9, with masks and rolls -----------------------------------------------------------
@@ -151,9 +152,7 @@ def boltzmann(height, width):
     return step
 
 
-def boltzmann_in_jax(height, width):
-    import jax.numpy as jnp
-
+def boltzmann_in_jax(height, width, jnp):
     solid = obstacle(height, width)
 
     def step(k, f, tau):
@@ -173,7 +172,7 @@ def boltzmann_case(quick):
     rng = np.random.default_rng(2)
     f = WEIGHTS * (1.0 + 0.01 * rng.standard_normal((height, width, 9)))
     f[:, :, 3] += 0.2 * WEIGHTS[3]
-    return Simulation(boltzmann(height, width), lambda: boltzmann_in_jax(height, width), f, (0.6,), 5 if quick else 200)
+    return Program(boltzmann(height, width), f, (0.6,), 5 if quick else 200, in_jax=partial(boltzmann_in_jax, height, width))
 
 
 # --- electromagnetic waves: finite differences in time, in slices, with a source at a point and one along a line ---------------------
@@ -189,9 +188,7 @@ def fdtd(k, state, epsilon, amplitude):
     return ez, hx, hy
 
 
-def fdtd_in_jax():
-    import jax.numpy as jnp
-
+def fdtd_in_jax(jnp):
     def step(k, state, epsilon, amplitude):
         ez, hx, hy = state
         hx = hx.at[:, :-1].add(-0.5 * (ez[:, 1:] - ez[:, :-1]))
@@ -207,41 +204,24 @@ def fdtd_case(quick):
     n = 12 if quick else 100
     rng = np.random.default_rng(3)
     state = tuple(0.01 * rng.standard_normal((n, n)) for _ in range(3))
-    return Simulation(fdtd, fdtd_in_jax, state, (1.0 + rng.random((n, n)), 1.0), 6 if quick else 300)
+    return Program(fdtd, state, (1.0 + rng.random((n, n)), 1.0), 6 if quick else 300, in_jax=fdtd_in_jax)
 
 
 # --- shallow water over a bottom, in flux form, by Lax and Friedrichs --------------------------------------------------------------
 
 
-def shallow_water(k, state, bottom, drag):
-    h, hu, hv = state
-    g, dt, dx = 9.81, 0.002, 0.1
-    u, v = hu / h, hv / h
-    fluxes_x = (hu, hu * u + 0.5 * g * h**2, hu * v)
-    fluxes_y = (hv, hu * v, hv * v + 0.5 * g * h**2)
-    slopes = (0.0, -g * h * (np.roll(bottom, -1, 1) - np.roll(bottom, 1, 1)), -g * h * (np.roll(bottom, -1, 0) - np.roll(bottom, 1, 0)))
-    new = []
-    for q, fx, fy, slope in zip(state, fluxes_x, fluxes_y, slopes, strict=True):
-        mean = 0.25 * (np.roll(q, 1, 0) + np.roll(q, -1, 0) + np.roll(q, 1, 1) + np.roll(q, -1, 1))
-        new.append(mean - dt / (2 * dx) * (np.roll(fx, -1, 1) - np.roll(fx, 1, 1) + np.roll(fy, -1, 0) - np.roll(fy, 1, 0) - slope))
-    return new[0], new[1] * (1 - drag * dt), new[2] * (1 - drag * dt)
-
-
-def shallow_water_in_jax():
-    import jax.numpy as jnp
-
+def shallow_water(np):
     def step(k, state, bottom, drag):
         h, hu, hv = state
         g, dt, dx = 9.81, 0.002, 0.1
         u, v = hu / h, hv / h
         fluxes_x = (hu, hu * u + 0.5 * g * h**2, hu * v)
         fluxes_y = (hv, hu * v, hv * v + 0.5 * g * h**2)
-        roll = jnp.roll
-        slopes = (0.0, -g * h * (roll(bottom, -1, 1) - roll(bottom, 1, 1)), -g * h * (roll(bottom, -1, 0) - roll(bottom, 1, 0)))
+        slopes = (0.0, -g * h * (np.roll(bottom, -1, 1) - np.roll(bottom, 1, 1)), -g * h * (np.roll(bottom, -1, 0) - np.roll(bottom, 1, 0)))
         new = []
         for q, fx, fy, slope in zip(state, fluxes_x, fluxes_y, slopes, strict=True):
-            mean = 0.25 * (roll(q, 1, 0) + roll(q, -1, 0) + roll(q, 1, 1) + roll(q, -1, 1))
-            new.append(mean - dt / (2 * dx) * (roll(fx, -1, 1) - roll(fx, 1, 1) + roll(fy, -1, 0) - roll(fy, 1, 0) - slope))
+            mean = 0.25 * (np.roll(q, 1, 0) + np.roll(q, -1, 0) + np.roll(q, 1, 1) + np.roll(q, -1, 1))
+            new.append(mean - dt / (2 * dx) * (np.roll(fx, -1, 1) - np.roll(fx, 1, 1) + np.roll(fy, -1, 0) - np.roll(fy, 1, 0) - slope))
         return new[0], new[1] * (1 - drag * dt), new[2] * (1 - drag * dt)
 
     return step
@@ -252,37 +232,21 @@ def shallow_water_case(quick):
     y, x = np.mgrid[:n, :n] / n
     h = 1.0 + 0.1 * np.exp(-100 * ((x - 0.5) ** 2 + (y - 0.5) ** 2))
     state = h, 0.01 * np.sin(2 * np.pi * x), 0.01 * np.cos(2 * np.pi * y)
-    return Simulation(shallow_water, shallow_water_in_jax, state, (0.1 * np.sin(2 * np.pi * x), 0.05), 5 if quick else 200)
+    return Program(shallow_water(np), state, (0.1 * np.sin(2 * np.pi * x), 0.05), 5 if quick else 200, in_jax=shallow_water)
 
 
 # --- bodies that attract each other: leapfrog, all pairs at once -------------------------------------------------------------------
 
 
-def bodies(k, state, masses):
-    x, v = state
-    dt, softening = 0.001, 0.05
-
-    def acceleration(x):
-        apart = x[None, :, :] - x[:, None, :]
-        inverse = (np.sum(apart**2, axis=2) + softening**2) ** -1.5
-        return np.sum(apart * inverse[:, :, None] * masses[None, :, None], axis=1)
-
-    v = v + 0.5 * dt * acceleration(x)
-    x = x + dt * v
-    return x, v + 0.5 * dt * acceleration(x)
-
-
-def bodies_in_jax():
-    import jax.numpy as jnp
-
+def bodies(np):
     def step(k, state, masses):
         x, v = state
         dt, softening = 0.001, 0.05
 
         def acceleration(x):
             apart = x[None, :, :] - x[:, None, :]
-            inverse = (jnp.sum(apart**2, axis=2) + softening**2) ** -1.5
-            return jnp.sum(apart * inverse[:, :, None] * masses[None, :, None], axis=1)
+            inverse = (np.sum(apart**2, axis=2) + softening**2) ** -1.5
+            return np.sum(apart * inverse[:, :, None] * masses[None, :, None], axis=1)
 
         v = v + 0.5 * dt * acceleration(x)
         x = x + dt * v
@@ -295,13 +259,13 @@ def bodies_case(quick):
     n = 5 if quick else 40
     rng = np.random.default_rng(4)
     state = rng.standard_normal((n, 3)), 0.3 * rng.standard_normal((n, 3))
-    return Simulation(bodies, bodies_in_jax, state, (rng.uniform(0.5, 1.5, n) / n,), 10 if quick else 500)
+    return Program(bodies(np), state, (rng.uniform(0.5, 1.5, n) / n,), 10 if quick else 500, in_jax=bodies)
 
 
 # --- a neural differential equation: two dense layers, Runge-Kutta ------------------------------------------------------------------
 
 
-def neural_of(np):
+def neural(np):
     def step(k, x, first, bias, second):
         dt = 0.05
 
@@ -317,23 +281,17 @@ def neural_of(np):
     return step
 
 
-def neural_in_jax():
-    import jax.numpy as jnp
-
-    return neural_of(jnp)
-
-
 def neural_case(quick):
     batch, width, hidden = (3, 4, 5) if quick else (32, 16, 64)
     rng = np.random.default_rng(5)
     params = rng.standard_normal((width, hidden)) / width**0.5, np.zeros(hidden), rng.standard_normal((hidden, width)) / hidden**0.5
-    return Simulation(neural_of(np), neural_in_jax, rng.standard_normal((batch, width)), params, 5 if quick else 100)
+    return Program(neural(np), rng.standard_normal((batch, width)), params, 5 if quick else 100, in_jax=neural)
 
 
 # --- flame fronts: Kuramoto and Sivashinsky's equation, spectral in space, by exponential Runge-Kutta ------------------------------
 
 
-def exponentials(points, dt=0.25, length=32 * np.pi):
+def exponentials(points, dt, length=32 * np.pi):
     """The frequencies, and the coefficients of ETDRK4 by contour integrals (Kassam & Trefethen 2005)."""
     k = np.fft.rfftfreq(points, 1 / points) * 2 * np.pi / length
     linear = dt * (k**2 - k**4)
@@ -344,8 +302,8 @@ def exponentials(points, dt=0.25, length=32 * np.pi):
     return k, np.exp(linear), np.exp(linear / 2), *means
 
 
-def flame_of(np, points):
-    wave, whole, half, q, f1, f2, f3 = exponentials(points)
+def flame(points, dt, np):
+    wave, whole, half, q, f1, f2, f3 = exponentials(points, dt)
 
     def step(k, u, strength):
         def steepening(v):
@@ -362,29 +320,45 @@ def flame_of(np, points):
     return step
 
 
-def flame_in_jax(points):
-    import jax.numpy as jnp
-
-    return flame_of(jnp, points)
-
-
 def flame_case(quick):
     points = 16 if quick else 128
     x = 2 * np.pi * np.arange(points) / points
-    return Simulation(flame_of(np, points), lambda: flame_in_jax(points), 0.3 + np.cos(x) * (1 + np.sin(x)), (1.0,), 10 if quick else 400)
+    in_jax = partial(flame, points, 0.25)
+    return Program(in_jax(np), 0.3 + np.cos(x) * (1 + np.sin(x)), (1.0,), 10 if quick else 400, in_jax=in_jax)
+
+
+# --- two-dimensional turbulence: vorticity, dealiased by the rule of two thirds -----------------------------------------------------
+
+
+def turbulence(n, xp=np):
+    kx, ky = np.fft.fftfreq(n, 1.0 / n)[:, None], np.fft.rfftfreq(n, 1.0 / n)[None, :]
+    k2 = kx**2 + ky**2
+    inverse = 1.0 / np.where(k2 == 0, 1.0, k2)
+    dealias = (np.abs(kx) < n / 3) & (np.abs(ky) < n / 3)
+
+    def step(k, w, nu):
+        dt = 0.01
+        w_hat = xp.fft.rfft2(w)
+        psi = w_hat * inverse
+        u, v = xp.fft.irfft2(1j * ky * psi, s=w.shape), xp.fft.irfft2(-1j * kx * psi, s=w.shape)
+        wx, wy = xp.fft.irfft2(1j * kx * w_hat, s=w.shape), xp.fft.irfft2(1j * ky * w_hat, s=w.shape)
+        advection = xp.fft.rfft2(u * wx + v * wy) * dealias
+        return xp.fft.irfft2((w_hat - dt * advection) / (1.0 + dt * nu * k2), s=w.shape)
+
+    return step
+
+
+def waves(n):
+    y, x = 2.0 * np.pi * np.mgrid[:n, :n] / n
+    return np.sin(x) * np.cos(2.0 * y) + 0.5 * np.cos(3.0 * x + y)
+
+
+def turbulence_case(quick):
+    n = 16 if quick else 256
+    return Program(turbulence(n), waves(n), (0.05,), 2 if quick else 20, in_jax=partial(turbulence, n), threads=os.cpu_count())
 
 
 # --- all of them -------------------------------------------------------------------------------------------------------------------
-
-
-class Simulation(NamedTuple):
-    """A step ``step(k, state, *params)``, how to make that of JAX, where it begins, and how many steps there are."""
-
-    step: Callable
-    in_jax: Callable
-    state: object
-    params: tuple
-    steps: int
 
 
 #: in order of the table; each a function of `quick`
@@ -396,32 +370,8 @@ SIMULATIONS = {
     "N-body, 40 bodies, 500 steps": bodies_case,
     "neural ODE, batch of 32, 16-64-16, 100 steps": neural_case,
     "Kuramoto-Sivashinsky, spectral, 128 points, 400 steps": flame_case,
+    "turbulence, spectral, 256 x 256, 20 steps, on all cores": turbulence_case,
 }
-
-
-def parts(state):
-    return state if isinstance(state, tuple) else (state,)
-
-
-def loss(state, np=np):
-    """A number to which every element of the last state contributes."""
-    return sum(np.sum(part * np.cos(part)) for part in parts(state))
-
-
-def copied(state):
-    return tuple(map(np.copy, state)) if isinstance(state, tuple) else state.copy()
-
-
-def plain(simulation):
-    """The simulation as a plain loop of NumPy."""
-
-    def run():
-        x = copied(simulation.state)
-        for k in range(simulation.steps):
-            x = simulation.step(k, x, *simulation.params)
-        return loss(x)
-
-    return run
 
 
 def chained(simulation, step, **options):
@@ -429,10 +379,6 @@ def chained(simulation, step, **options):
     from checkpoint import chain
 
     return lambda state, *params: loss(chain(step, state, *params, steps=simulation.steps, **options))
-
-
-def leaves(gradient):
-    return flat([leaf for part in gradient for leaf in parts(part)])
 
 
 # --- peers -------------------------------------------------------------------------------------------------------------------------
@@ -443,9 +389,9 @@ def primals(quick):
 
     for name, case in SIMULATIONS.items():
         simulation = case(quick)
-        yield VALUES.title, name, Case(plain(simulation))
+        yield VALUES.title, name, Case(lambda simulation=simulation: loss(plain(simulation)()))
         for table in (GRADIENTS, KEPT):
-            yield table.title, name, Case(chained(simulation, jit(simulation.step)), (simulation.state, *simulation.params))
+            yield table.title, name, Case(chained(simulation, jit(simulation.step)), arguments(simulation))
 
 
 def enough(simulation):
@@ -454,12 +400,12 @@ def enough(simulation):
 
 
 def gradients(quick, prepared):
-    """Yield values and gradients of chains of the steps that are `prepared`; those with all states where they are compiled."""
+    """Yield values and gradients of chains of `prepared` steps; those with all states where they are compiled."""
     from checkpoint import CTZ, grad
 
     for name, case in SIMULATIONS.items():
         simulation = case(quick)
-        step, args = prepared(simulation.step), (simulation.state, *simulation.params)
+        step, args = prepared(simulation), arguments(simulation)
         yield VALUES.title, name, Case(chained(simulation, step), args)
         every = tuple(range(len(args)))
         yield GRADIENTS.title, name, Case(grad(chained(simulation, step, schedule=CTZ()), argnums=every), args, answer=leaves)
@@ -470,11 +416,11 @@ def gradients(quick, prepared):
 def with_jit(quick):
     from dualad import jit
 
-    yield from gradients(quick, jit)
+    yield from gradients(quick, lambda simulation: jit(simulation.step, threads=simulation.threads))
 
 
 def eager(quick):
-    yield from gradients(quick, lambda step: step)
+    yield from gradients(quick, lambda simulation: simulation.step)
 
 
 def in_jax(remat):
@@ -487,8 +433,9 @@ def in_jax(remat):
         jax.config.update("jax_enable_x64", True)
         for name, case in SIMULATIONS.items():
             simulation = case(quick)
-            args = jax.tree_util.tree_map(jnp.asarray, (simulation.state, *simulation.params))
-            end = end_in_jax(simulation, remat)
+            args = jax.tree_util.tree_map(jnp.asarray, arguments(simulation))
+            step, steps = simulation.in_jax(jnp), simulation.steps
+            end = lambda state, *params, step=step, steps=steps: loss(scanned(step, state, params, steps, remat), jnp)
             if remat == "step":
                 yield VALUES.title, name, Case(blocked(end), args)
             gradient = Case(blocked(jax.grad(end, argnums=tuple(range(len(args))))), args, answer=leaves)
@@ -497,14 +444,6 @@ def in_jax(remat):
                 yield KEPT.title, name, gradient
 
     return build
-
-
-def end_in_jax(simulation, remat):
-    """Return the simulation in JAX, as a function of its state and parameters."""
-    import jax.numpy as jnp
-
-    step = simulation.in_jax()
-    return lambda state, *params: loss(scanned(step, state, params, simulation.steps, remat), jnp)
 
 
 PEERS = {

@@ -11,7 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import erf, jv
 
-__all__ = ["EVERYDAY", "Program", "numbers", "parts"]
+from .functions import copied, parts
+
+__all__ = ["EVERYDAY", "Program", "arguments", "loss", "numbers", "plain"]
 
 N = 16
 
@@ -20,6 +22,7 @@ class Program(NamedTuple):
     """A step, its first state and parameters, and how many steps are made.
 
     `last_bits` says what may round otherwise in compiled loops than in NumPy; where nothing does, values are NumPy's bit for bit.
+    ``in_jax(jax.numpy)`` is the step for JAX.
     """
 
     step: Callable
@@ -27,14 +30,33 @@ class Program(NamedTuple):
     params: tuple
     steps: int = 200
     last_bits: str = ""
+    in_jax: Callable | None = None
+    threads: int | None = None
 
 
 def numbers(*shape, low=0.2, high=1.2, seed=1):
     return np.random.default_rng(seed).uniform(low, high, shape)
 
 
-def parts(state):
-    return state if isinstance(state, tuple) else (state,)
+def arguments(program):
+    return program.state, *program.params
+
+
+def plain(program):
+    """The steps as a plain loop of NumPy, which returns the last state."""
+
+    def run():
+        x = copied(program.state)
+        for k in range(program.steps):
+            x = program.step(k, x, *program.params)
+        return x
+
+    return run
+
+
+def loss(state, np=np):
+    """A real number to which every element of the last state contributes."""
+    return sum(np.sum(np.real(part * np.cos(part))) for part in parts(state))
 
 
 # --- branches -----------------------------------------------------------------------------------------------------------------
