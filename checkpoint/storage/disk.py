@@ -47,11 +47,6 @@ class Disk(Storage):
     shared : bool
         With `resume`: leave other files in `path` alone, instead of refusing the folder.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind, or `resume` goes without `path`, or `shared` without `resume`.
-
     Examples
     --------
     >>> session = Disk().open()

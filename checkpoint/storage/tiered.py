@@ -24,11 +24,6 @@ class Tiers(Storage):
     on_disk : collection of int
         The places that go to disk.
 
-    Raises
-    ------
-    TypeError
-        If `memory` or `disk` is not a storage.
-
     Examples
     --------
     >>> session = Tiers(on_disk={0}).open()
