@@ -171,11 +171,10 @@ class EagerEntry(ChainEntry):
                 return True
             return False
 
-        if not (groups or lowered.params or lowered.inputs) or not fails(guards=True, copies=False):
+        nothing = not (groups or lowered.params or lowered.inputs)
+        if nothing or fails(guards=False, copies=True) or not fails(guards=True, copies=False):
             return None
-        if groups and not fails(guards=False, copies=False):
-            return aliases.written(k, groups)
-        return None if fails(guards=True, copies=True) else changed_arguments(f"step {k}")
+        return aliases.written(k, groups) if groups and fails(guards=True, copies=True) else changed_arguments(f"step {k}")
 
     def try_first(self, x: Any) -> None:
         tape = ref(self.try_step(x)[0][0])
