@@ -55,20 +55,14 @@ class Fit(Storage):
 
     Parameters
     ----------
-    path : str or Path
-        The folder, created if missing. For one process at a time and its forks, and for this fit alone.
-    every : float
-        Seconds of work that may be lost; as in `Disk`.
-    keep : int
-        How many interrupted evaluations are kept; of more, the oldest are removed. The results of finished ones are
-        all kept.
-    token : pytree of plain values, optional
-        What else the results depend on.
+    path : the folder, created if missing. For one process at a time and its forks, and for this fit alone.
+    every : seconds of work that may be lost; as in `Disk`.
+    keep : how many interrupted evaluations are kept; of more, the oldest are removed. The results of finished ones are all kept.
+    token : what else the results depend on.
 
     Attributes
     ----------
-    answered, made : int
-        Evaluations whose result this object took from the folder, and that it computed.
+    answered, made : evaluations whose result this object took from the folder, and that it computed.
 
     Examples
     --------
@@ -114,10 +108,8 @@ class Fit(Storage):
 
         Parameters
         ----------
-        f : function
-            Its arguments are pytrees of plain data; its result is made of numbers and arrays in tuples, lists and dicts.
-        name : str, optional
-            By which it is known in the folder; its own by default. Several functions of one fit need several names.
+        f : its arguments are pytrees of plain data; its result is made of numbers and arrays in tuples, lists and dicts.
+        name : by which it is known in the folder; its own by default. Several functions of one fit need several names.
 
         Returns
         -------

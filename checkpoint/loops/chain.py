@@ -95,55 +95,40 @@ def chain(
 
     Parameters
     ----------
-    step : function ``step(k, state, *params) -> state``, or a list of them (layers), one for each step
-        k is the absolute index of the step, on every replay too. The step must return the structure, shapes and dtypes it was
-        given, and the same values whenever it is called with the same arguments. What is differentiated must come in
-        through `state`, `inputs` and `params`; the step may change its state in place.
-    state : pytree of numbers and arrays
-        x_0. Non-float leaves (integers, None, strings) are passed on and have no derivative.
-    params : pytrees
-        Passed to every step; their gradients are summed over the steps. They are copied, so that both sweeps see the same ones,
-        and a step that changes them raises.
-    steps : int
-        How many steps N. Leave it out if `until` ends the loop, or if the length of `inputs` or of a list of steps gives it.
-    inputs : pytree of arrays with a leading axis of length N, optional
-        Row k goes to step k, as ``step(k, state, row, *params)``. Its gradient is written row by row.
-    outputs : bool
-        The step returns ``(state, out)``, and chain ``(x_N, outs)`` with the outs stacked on a leading axis: for losses along
-        the trajectory. Their cotangents enter at the right step.
-    schedule : Schedule, optional
-        Which states are saved; by default ``CTZ()``: at most ceil(log2 N) + 1. For a compiled step see `block`.
-    storage : Storage, optional
-        Where saved states live: ``Memory()``, the default, or ``Disk()``; two tiers with ``Tiered``. With
-        ``Disk(path, resume=True)`` the same call resumes where a killed process stopped, with its outs and the gradients by inputs.
-    memory : number or str, optional
-        Instead of a schedule: a limit such as ``"2 GB"`` for all that the chain holds, saved states, parameters, inputs, outs, gradients
-        and what a step and its pull take, for which `plan` chooses one (see ``stats.reason``). The last is measured in a trial of step 0
-        (with ``resume=True`` estimated, so that another process finds the same schedule). Not counted: the rest of the program, and
+    step : function ``step(k, state, *params) -> state``, or a list of them (layers), one for each step. k is the absolute index of the
+        step, on every replay too. The step must return the structure, shapes and dtypes it was given, and the same values whenever it is
+        called with the same arguments. What is differentiated must come in through `state`, `inputs` and `params`; the step may change its
+        state in place.
+    state : x_0, a pytree of numbers and arrays. Non-float leaves (integers, None, strings) are passed on and have no derivative.
+    params : passed to every step; their gradients are summed over the steps. They are copied, so that both sweeps see the same ones, and a
+        step that changes them raises.
+    steps : how many steps N. Leave it out if `until` ends the loop, or if the length of `inputs` or of a list of steps gives it.
+    inputs : pytree of arrays with a leading axis of length N. Row k goes to step k, as ``step(k, state, row, *params)``. Its gradient is
+        written row by row.
+    outputs : the step returns ``(state, out)``, and chain ``(x_N, outs)`` with the outs stacked on a leading axis: for losses along the
+        trajectory. Their cotangents enter at the right step.
+    schedule : which states are saved; by default ``CTZ()``: at most ceil(log2 N) + 1. For a compiled step see `block`.
+    storage : where saved states live: ``Memory()``, the default, or ``Disk()``; two tiers with ``Tiered``. With ``Disk(path, resume=True)``
+        the same call resumes where a killed process stopped, with its outs and the gradients by inputs.
+    memory : instead of a schedule: a limit such as ``"2 GB"`` for all that the chain holds, saved states, parameters, inputs, outs,
+        gradients and what a step and its pull take, for which `plan` chooses one (see ``stats.reason``). The last is measured in a trial of
+        step 0 (with ``resume=True`` estimated, so that another process finds the same schedule). Not counted: the rest of the program, and
         the one or two megabytes that compiling a step takes once.
-    stats : Stats, optional
-        Filled in place: steps, advances, pulls, saves, loads, peak_states, peak_bytes, seconds, reason.
-    until : function ``until(k, state) -> bool``, optional
-        Asked before step k, on plain values and in the first sweep only; True ends the loop.
-    max_steps : int, optional
-        With `until`: raise if it is still not true after so many steps.
-    progress : bool
-        Show a bar (needs tqdm): in reverse mode one for each of the two sweeps.
-    check : bool
-        Compare every recomputed step with the first sweep, bit for bit, and name the first that differs. Recorded steps of a compiled
-        function that runs them one by one are compared up to rounding. On plain values and in forward mode every step is evaluated
-        twice for it.
-    check_finite : bool
-        Warn if the result has an infinite or NaN element, once, and name the step, the operation and the line that first gave one:
-        for that the chain is evaluated again, in Python.
-    token : pytree of plain values, optional
-        With ``Disk(path, resume=True)``: what else identifies the call, if its results cannot: a version, a seed, the
-        name of a file that the steps read.
-    block : int, optional
-        With a step compiled by `dualad.jit`: how many steps are pulled back in one compiled call. To the schedule a block is one step, and
-        its inner states are recomputed in the pull. By default chosen together with the number of saved states, for
-        ``memory=``, or else for 256 KiB or what CTZ's states take, if that is more; a given schedule stays as it is. Where the states
-        of all steps fit, those inside of blocks are kept in the first sweep.
+    stats : filled in place: steps, advances, pulls, saves, loads, peak_states, peak_bytes, seconds, reason.
+    until : function ``until(k, state) -> bool``, asked before step k, on plain values and in the first sweep only; True ends the loop.
+    max_steps : with `until`: raise if it is still not true after so many steps.
+    progress : show a bar (needs tqdm): in reverse mode one for each of the two sweeps.
+    check : compare every recomputed step with the first sweep, bit for bit, and name the first that differs. Recorded steps of a compiled
+        function that runs them one by one are compared up to rounding. On plain values and in forward mode every step is evaluated twice
+        for it.
+    check_finite : warn if the result has an infinite or NaN element, once, and name the step, the operation and the line that first gave
+        one: for that the chain is evaluated again, in Python.
+    token : with ``Disk(path, resume=True)``: what else identifies the call, if its results cannot: a version, a seed, the name of a file
+        that the steps read.
+    block : with a step compiled by `dualad.jit`: how many steps are pulled back in one compiled call. To the schedule a block is one step,
+        and its inner states are recomputed in the pull. By default chosen together with the number of saved states, for ``memory=``, or
+        else for 256 KiB or what CTZ's states take, if that is more; a given schedule stays as it is. Where the states of all steps fit,
+        those inside of blocks are kept in the first sweep.
 
     Returns
     -------

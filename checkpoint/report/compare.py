@@ -26,19 +26,13 @@ class Measured:
 
     Attributes
     ----------
-    first_seconds, reverse_seconds : float
-        Times of the two sweeps.
-    work : float
-        Both together, as a multiple of the time of one simulation.
-    peak_bytes : int
-        The most that Python and NumPy had allocated at one moment, beyond what was there before: saved states, the working
-        state, the cotangent, and what a step and a pull need.
-    advances : int
-        Plain calls of the step, that to x_N included, which `Row.advances` leaves out.
-    saves, loads : int
-        States copied into, and out of, the storage.
-    peak_states : int
-        The most that was saved at one moment.
+    first_seconds, reverse_seconds : times of the two sweeps.
+    work : both together, as a multiple of the time of one simulation.
+    peak_bytes : the most that Python and NumPy had allocated at one moment, beyond what was there before: saved states, the working state,
+        the cotangent, and what a step and a pull need.
+    advances : plain calls of the step, that to x_N included, which `Row.advances` leaves out.
+    saves, loads : states copied into, and out of, the storage.
+    peak_states : the most that was saved at one moment.
     """
 
     first_seconds: float
@@ -57,23 +51,15 @@ class Row:
 
     Attributes
     ----------
-    schedule : str
-        The schedule.
-    states : int
-        Most states saved at one moment.
-    bytes : int
-        Bytes of those that are in memory.
-    advances : int
-        Plain steps, first sweep to x_{N-1} and recomputations.
-    work : float
-        A multiple of one simulation, which is N plain steps: (advances + 1 + pull_cost (N - R) + record_cost R) / N, with the step
-        to x_N, and R steps recorded in the first sweep (`Mixed` only). See `compare` for the two costs.
-    disk_bytes : int
-        Bytes of saved states that the schedule puts on disk.
-    records : int
-        Steps recorded in the first sweep; their pullbacks stay in memory until they are pulled.
-    measured : Measured or None
-        What it took in a real run, from `profile`.
+    schedule : the schedule.
+    states : most states saved at one moment.
+    bytes : bytes of those that are in memory.
+    advances : plain steps, first sweep to x_{N-1} and recomputations.
+    work : a multiple of one simulation, which is N plain steps: (advances + 1 + pull_cost (N - R) + record_cost R) / N, with the step to
+        x_N, and R steps recorded in the first sweep (`Mixed` only). See `compare` for the two costs.
+    disk_bytes : bytes of saved states that the schedule puts on disk.
+    records : steps recorded in the first sweep; their pullbacks stay in memory until they are pulled.
+    measured : what it took in a real run, from `profile`.
     """
 
     schedule: str
@@ -111,22 +97,14 @@ class Tradeoff:
 
     Attributes
     ----------
-    steps : int
-        Length N of the chain.
-    state_bytes : int
-        Bytes of one state.
-    rows : tuple of Row
-        One a schedule.
-    memory : int or None
-        The budget in bytes, if there is one.
-    pull_cost, record_cost : float
-        The cost of pulls in `Row.work`, in plain steps; see `compare`.
-    costs : (str, str)
-        Where the two come from: ``"assumed"``, ``"given"`` or ``"measured"``.
-    simulation_seconds : float or None
-        Time of N plain steps, if that was measured.
-    schedules : tuple of Schedule
-        The schedules of the rows.
+    steps : length N of the chain.
+    state_bytes : bytes of one state.
+    rows : one a schedule.
+    memory : the budget in bytes, if there is one.
+    pull_cost, record_cost : the cost of pulls in `Row.work`, in plain steps; see `compare`.
+    costs : where the two come from: ``"assumed"``, ``"given"`` or ``"measured"``.
+    simulation_seconds : time of N plain steps, if that was measured.
+    schedules : the schedules of the rows.
     """
 
     steps: int
@@ -180,8 +158,7 @@ class Tradeoff:
 
         Parameters
         ----------
-        path : str or Path, optional
-            Where to write the picture; the ending says the format (png, svg, pdf).
+        path : where to write the picture; the ending says the format (png, svg, pdf).
 
         Returns
         -------
@@ -218,20 +195,14 @@ def compare(
 
     Parameters
     ----------
-    steps : int
-        Length N of the chain, from 1 to 10^7.
-    state_bytes : number, str, or pytree
-        Size of one state, for instance ``8_000_000`` or ``"8 MB"``; or a state, an array or a container of leaves, which is measured.
-    schedules : iterable of Schedule, optional
-        What to compare. The default is StoreAll(), CTZ(), and Revolve with as many, and with twice as many, states as
-        CTZ() saves.
-    memory : number or str, optional
-        A budget, for instance ``"2 GB"``: the schedule that `plan` chooses for it is compared too.
-    pull_cost : float, optional
-        Time to record a step and pull it back at once, in plain steps. By default 1, which counts evaluations of the step.
+    steps : length N of the chain, from 1 to 10^7.
+    state_bytes : size of one state, for instance ``8_000_000`` or ``"8 MB"``; or a state, an array or a container of leaves, which is
+        measured.
+    schedules : what to compare. The default is StoreAll(), CTZ(), and Revolve with as many, and with twice as many, states as CTZ() saves.
+    memory : a budget, for instance ``"2 GB"``: the schedule that `plan` chooses for it is compared too.
+    pull_cost : time to record a step and pull it back at once, in plain steps. By default 1, which counts evaluations of the step.
         `profile` measures it, from less than 1 (compiled steps) to 50 (steps of a few numbers).
-    record_cost : float, optional
-        Time to record a step in the first sweep and pull it back later, in plain steps (`Mixed`). By default 4/3 of the time to
+    record_cost : time to record a step in the first sweep and pull it back later, in plain steps (`Mixed`). By default 4/3 of the time to
         run the step, to run it again and to pull it back, 4/3 (1 + pull_cost): pullbacks are larger than states.
 
     Returns

@@ -54,10 +54,8 @@ def draw(schedule: Schedule, steps: int) -> Drawing:
 
     Parameters
     ----------
-    schedule : Schedule
-        What to draw.
-    steps : int
-        Length N of the chain, from 1 to 120.
+    schedule : what to draw.
+    steps : length N of the chain, from 1 to 120.
 
     Returns
     -------
@@ -225,12 +223,9 @@ def plot_schedule(schedule: Schedule, steps: int, path: str | PathLike[str] | No
 
     Parameters
     ----------
-    schedule : Schedule
-        What to draw.
-    steps : int
-        Length N of the chain, from 1 to 2000.
-    path : str or Path, optional
-        Where to write the picture; the ending says the format (png, svg, pdf).
+    schedule : what to draw.
+    steps : length N of the chain, from 1 to 2000.
+    path : where to write the picture; the ending says the format (png, svg, pdf).
 
     Returns
     -------

@@ -47,24 +47,17 @@ def profile(
 
     Parameters
     ----------
-    step : function ``step(k, state, *params) -> state``
-        As in `chain`, which derives its pull; it may be compiled by `dualad.jit`. With `pull`, ``step(k, state)``, as in `sweep.reverse`.
-    state : pytree
-        x_0.
-    params : pytrees
-        Passed to every step. The derivative that is measured is that of the sum of x_N, by all numbers in the state and in them.
-    steps : int
-        Length N of the chain, at least 1.
+    step : function ``step(k, state, *params) -> state``. As in `chain`, which derives its pull; it may be compiled by `dualad.jit`. With
+        `pull`, ``step(k, state)``, as in `sweep.reverse`.
+    state : x_0.
+    params : passed to every step. The derivative that is measured is that of the sum of x_N, by all numbers in the state and in them.
+    steps : length N of the chain, at least 1.
     schedules, memory
         As in `compare`.
-    storage : Storage
-        Where states are saved.
-    pull : callable, optional
-        Of a foreign engine, or written by hand: ``pull(k, x_k, g) -> g'``, as in `sweep.reverse`.
-    seed : pytree or callable
-        With `pull`: the cotangent of x_N, or a function of x_N that gives it.
-    record : callable, optional
-        With `pull`: as in `sweep.reverse`, for the schedules that record steps, ``Mixed(slots)``.
+    storage : where states are saved.
+    pull : of a foreign engine, or written by hand: ``pull(k, x_k, g) -> g'``, as in `sweep.reverse`.
+    seed : with `pull`: the cotangent of x_N, or a function of x_N that gives it.
+    record : with `pull`: as in `sweep.reverse`, for the schedules that record steps, ``Mixed(slots)``.
 
     Returns
     -------

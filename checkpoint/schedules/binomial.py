@@ -18,10 +18,8 @@ def beta(slots: int, repeats: int) -> int:
 
     Parameters
     ----------
-    slots : int
-        S, saved states, x_0 included.
-    repeats : int
-        r.
+    slots : S, saved states, x_0 included.
+    repeats : r.
 
     Returns
     -------
@@ -52,10 +50,8 @@ def advances(steps: int, slots: int) -> int:
 
     Parameters
     ----------
-    steps : int
-        N >= 0.
-    slots : int
-        S >= 1, saved states, x_0 included, the working state not.
+    steps : N >= 0.
+    slots : S >= 1, saved states, x_0 included, the working state not.
 
     Returns
     -------

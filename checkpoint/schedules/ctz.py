@@ -21,10 +21,9 @@ class CTZ(Refilled):
 
     Parameters
     ----------
-    refill : {"binomial", "bisect"}
-        ``"binomial"`` uses all slots that are free at that moment optimally (Griewank & Walther 2000).
-        ``"bisect"`` uses the rule above relative to the base (the classical scheme; Griewank 1992): each step is
-        advanced at most ceil(log2 N) times again.
+    refill : ``"binomial"`` uses all slots that are free at that moment optimally (Griewank & Walther 2000).
+        ``"bisect"`` uses the rule above relative to the base (the classical scheme; Griewank 1992): each step is advanced at most ceil(log2
+        N) times again.
 
     Examples
     --------

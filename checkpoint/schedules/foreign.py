@@ -26,8 +26,7 @@ def from_checkpoint_schedules(schedule: Any) -> Schedule:
 
     Parameters
     ----------
-    schedule : checkpoint_schedules.CheckpointSchedule
-        New, not begun. Its ``max_n``, if it has one, must be the number of steps of the chain.
+    schedule : one of checkpoint-schedules, not begun; its ``max_n``, if it has one, must be the number of steps of the chain.
 
     Returns
     -------

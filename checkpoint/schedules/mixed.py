@@ -29,8 +29,7 @@ class Mixed(Schedule):
 
     Parameters
     ----------
-    slots : int
-        Most states and records held at the same time, the working state not counted; at least 1.
+    slots : most states and records held at the same time, the working state not counted; at least 1.
 
     Examples
     --------

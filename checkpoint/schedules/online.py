@@ -26,8 +26,7 @@ class Online(Slotted):
 
     Parameters
     ----------
-    slots : int
-        Most states saved at the same time, x_0 included, the working state not; at least 1.
+    slots : most states saved at the same time, x_0 included, the working state not; at least 1.
 
     Examples
     --------

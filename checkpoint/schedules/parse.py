@@ -16,8 +16,7 @@ def parse(text: str) -> Schedule:
 
     Parameters
     ----------
-    text : str
-        ``ctz``, ``ctz:bisect``, ``ctz:binomial``, ``revolve:SLOTS``, ``online:SLOTS``, ``periodic``, ``periodic:EVERY``,
+    text : ``ctz``, ``ctz:bisect``, ``ctz:binomial``, ``revolve:SLOTS``, ``online:SLOTS``, ``periodic``, ``periodic:EVERY``,
         ``tiered:MEMORY+DISK`` (slots), ``mixed:SLOTS`` or ``store_all``.
 
     Returns

@@ -18,12 +18,9 @@ class Periodic(Refilled):
 
     Parameters
     ----------
-    every : int, optional
-        Steps in a segment; the last one may be shorter. The length of the chain may then be
-        unknown.
-    segments : int, optional
-        s, or N if that is less; if s does not divide N, the first ones are one step longer. The default, if
-        neither is given, is segments of sqrt(N) steps, rounded up.
+    every : steps in a segment; the last one may be shorter. The length of the chain may then be unknown.
+    segments : s, or N if that is less; if s does not divide N, the first ones are one step longer. The default, if neither is given, is
+        segments of sqrt(N) steps, rounded up.
 
     Examples
     --------

@@ -23,11 +23,9 @@ class Revolve(Slotted):
 
     Parameters
     ----------
-    slots : int
-        Most states saved at the same time, x_0 included, the working state not; at least 1.
-    costs : sequence of float, optional
-        What each step costs, in seconds or any other unit, if that is not the same for all: the chain is then reversed
-        with advances of the least total cost, found by dynamic programming. As many as there are steps, at most 4096.
+    slots : most states saved at the same time, x_0 included, the working state not; at least 1.
+    costs : what each step costs, in seconds or any other unit, if that is not the same for all: the chain is then reversed with advances of
+        the least total cost, found by dynamic programming. As many as there are steps, at most 4096.
 
     Examples
     --------

@@ -40,8 +40,7 @@ class Schedule(ABC):
 
     Attributes
     ----------
-    records : bool
-        Whether its actions include `Record`, for which a sweep needs `record=`.
+    records : whether its actions include `Record`, for which a sweep needs `record=`.
     """
 
     records: ClassVar[bool] = False

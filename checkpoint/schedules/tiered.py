@@ -22,8 +22,7 @@ class Tiered(Slotted):
 
     Parameters
     ----------
-    memory_slots, disk_slots : int
-        Most states saved in memory, the working state not counted, and on disk; at least 1, and 0.
+    memory_slots, disk_slots : most states saved in memory, the working state not counted, and on disk; at least 1, and 0.
 
     Examples
     --------

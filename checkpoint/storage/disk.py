@@ -33,19 +33,14 @@ class Disk(Storage):
 
     Parameters
     ----------
-    path : str or Path, optional
-        Folder in which each sweep creates its own; created if missing. The default is the system's
-        folder for temporary files, which may be in main memory.
-    queue : int, optional
-        Most large states in main memory, at least 1: beyond that, saving waits for the disk. With as many as the schedule keeps (about
+    path : folder in which each sweep creates its own; created if missing. The default is the system's folder for temporary files, which may
+        be in main memory.
+    queue : most large states in main memory, at least 1: beyond that, saving waits for the disk. With as many as the schedule keeps (about
         log2 N with `CTZ`), only durable points are written. By default 2; with `resume` as many more as 1 GiB holds.
-    resume : bool
-        Keep the files when the sweep is interrupted, and go on from those that are found in `path`, which has to be given.
-    every : float
-        With `resume`: seconds from one durable point to the next, at least; that much work may be lost. 0: a point after every step
-        and every pull.
-    shared : bool
-        With `resume`: leave other files in `path` alone, instead of refusing the folder.
+    resume : keep the files when the sweep is interrupted, and go on from those that are found in `path`, which has to be given.
+    every : with `resume`: seconds from one durable point to the next, at least; that much work may be lost. 0: a point after every step and
+        every pull.
+    shared : with `resume`: leave other files in `path` alone, instead of refusing the folder.
 
     Examples
     --------

@@ -380,15 +380,11 @@ class Memory(Storage):
 
     Parameters
     ----------
-    copy : callable, optional
-        ``copy(state) -> state`` for states that the default does not copy correctly, such as
-        ``lambda x: x.clone()`` for a torch tensor. The default copies the array leaves of a pytree, C-contiguous, and
-        keeps other leaves (numbers, None, texts) as they are.
-    slots : int, optional
-        Most states saved at the same time; one more raises. The default is no limit.
-    compress : {"zlib", "float32"}, optional
-        ``"zlib"`` deflates the arrays of saved states, without loss. ``"float32"`` is lossy: it rounds arrays of double
-        precision to single, so that steps are recomputed and pulled from states that are wrong in the eighth digit, and the
+    copy : ``copy(state) -> state`` for states that the default does not copy correctly, such as ``lambda x: x.clone()`` for a torch tensor.
+        The default copies the array leaves of a pytree, C-contiguous, and keeps other leaves (numbers, None, texts) as they are.
+    slots : most states saved at the same time; one more raises. The default is no limit.
+    compress : ``"zlib"`` deflates the arrays of saved states, without loss. ``"float32"`` is lossy: it rounds arrays
+        of double precision to single, so that steps are recomputed and pulled from states that are wrong in the eighth digit, and the
         gradient has an error of that order.
 
     Examples

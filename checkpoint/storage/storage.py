@@ -13,8 +13,7 @@ class DamagedState(OSError):
 
     Attributes
     ----------
-    told : bool
-        Whether a warning has named the file already.
+    told : whether a warning has named the file already.
     """
 
     told = False
@@ -25,15 +24,11 @@ class Session(ABC):
 
     Attributes
     ----------
-    saves, loads : int
-        Calls of `save` and `load` so far. Subclasses count them, and the next two, for `Stats`.
-    peak_states, peak_bytes : int
-        The most that was saved at one moment.
-    due : float
-        When the next durable point is due, on the clock of `time.monotonic`; never, if states do not outlive the process.
-    journal : callable or None
-        If states outlive the process: the function that makes the journal by which a sweep resumes, given the session, x_0, the step, the
-        token, the schedule, the predicate and the restorers of `Sweep`; see `checkpoint.durable.journal.DurableJournal`.
+    saves, loads : calls of `save` and `load` so far. Subclasses count them, and the next two, for `Stats`.
+    peak_states, peak_bytes : the most that was saved at one moment.
+    due : when the next durable point is due, on the clock of `time.monotonic`; never, if states do not outlive the process.
+    journal : if states outlive the process: the function that makes the journal by which a sweep resumes, given the session, x_0, the step,
+        the token, the schedule, the predicate and the restorers of `Sweep`; see `checkpoint.durable.journal.DurableJournal`.
     """
 
     saves: int = 0
@@ -90,10 +85,8 @@ class Storage(ABC):
 
     Attributes
     ----------
-    lossy : bool
-        Whether states come back rounded, so that recomputed steps differ from the first sweep.
-    durable : bool
-        Whether states outlive the process, so that another one can resume from them.
+    lossy : whether states come back rounded, so that recomputed steps differ from the first sweep.
+    durable : whether states outlive the process, so that another one can resume from them.
     """
 
     lossy: bool = False

@@ -19,10 +19,8 @@ class Tiers(Storage):
 
     Parameters
     ----------
-    memory, disk : Storage
-        The fast and the slow one.
-    on_disk : collection of int
-        The places that go to disk.
+    memory, disk : the fast and the slow one.
+    on_disk : the places that go to disk.
 
     Examples
     --------

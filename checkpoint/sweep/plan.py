@@ -23,14 +23,10 @@ class Plan(NamedTuple):
 
     Attributes
     ----------
-    schedule : Schedule
-        Which states are saved.
-    storage : Storage
-        Where.
-    reason : str
-        Why, in numbers.
-    block : int
-        Steps of a compiled step that are one action of the schedule; 1 where none is compiled.
+    schedule : which states are saved.
+    storage : where.
+    reason : why, in numbers.
+    block : steps of a compiled step that are one action of the schedule; 1 where none is compiled.
     """
 
     schedule: Schedule
@@ -76,19 +72,15 @@ def plan(
 
     Parameters
     ----------
-    steps : int or None
-        N, or None if it is not known before.
-    state_bytes : number, str, or pytree
-        Size of one state, for instance ``8_000_000`` or ``"8 MB"``; or a state, an array or a container of leaves, which is measured.
-    memory : number or str
-        The budget.
-    step_seconds : float, optional
-        Time of one step.
-    save_seconds : float, optional
-        Time to write one state to disk, or to read it. Only if this is given, the disk may be used; it needs `step_seconds`
-        and `steps`.
-    call_seconds : float, optional
-        Of a compiled step: what an action of the schedule costs besides its steps, about 5e-6. It needs `step_seconds` and `steps`.
+    steps : N, or None if it is not known before.
+    state_bytes : size of one state, for instance ``8_000_000`` or ``"8 MB"``; or a state, an array or a container of leaves, which is
+        measured.
+    memory : the budget.
+    step_seconds : time of one step.
+    save_seconds : time to write one state to disk, or to read it. Only if this is given, the disk may be used; it needs `step_seconds` and
+        `steps`.
+    call_seconds : of a compiled step: what an action of the schedule costs besides its steps, about 5e-6. It needs `step_seconds` and
+        `steps`.
 
     Returns
     -------

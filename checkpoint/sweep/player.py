@@ -106,12 +106,9 @@ class Player:
 
         Parameters
         ----------
-        pull : callable
-            ``pull(k, x_k, g) -> g'``: the cotangent of x_k, given that of x_{k+1}.
-        cotangent : pytree
-            Cotangent of x_N. Copied, so a pull may write into what it is handed.
-        token : pytree
-            As in `Sweep`: what the pull depends on besides.
+        pull : ``pull(k, x_k, g) -> g'``: the cotangent of x_k, given that of x_{k+1}.
+        cotangent : cotangent of x_N. Copied, so a pull may write into what it is handed.
+        token : as in `Sweep`: what the pull depends on besides.
 
         Returns
         -------

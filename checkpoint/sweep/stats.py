@@ -16,23 +16,15 @@ class Stats:
 
     Attributes
     ----------
-    steps : int
-        Length N of the chain.
-    advances : int
-        Plain calls of the step, all of them: the first sweep to x_N and every recomputation. The one evaluation inside
-        each pull is not among them.
-    pulls : int
-        Steps reversed.
-    saves, loads : int
-        States copied into, and out of, the storage.
-    peak_states, peak_bytes : int
-        The most that was saved at one moment.
-    seconds : float
-        Time spent inside the sweep, steps and pulls included.
-    schedule : str
-        The schedule that was used.
-    reason : str
-        Why it was used, if it was chosen automatically.
+    steps : length N of the chain.
+    advances : plain calls of the step, all of them: the first sweep to x_N and every recomputation. The one evaluation inside each pull is
+        not among them.
+    pulls : steps reversed.
+    saves, loads : states copied into, and out of, the storage.
+    peak_states, peak_bytes : the most that was saved at one moment.
+    seconds : time spent inside the sweep, steps and pulls included.
+    schedule : the schedule that was used.
+    reason : why it was used, if it was chosen automatically.
 
     Examples
     --------

@@ -21,12 +21,9 @@ class Result(NamedTuple):
 
     Attributes
     ----------
-    final : pytree
-        x_N.
-    cotangent : pytree
-        Cotangent of x_0.
-    stats : Stats
-        What it took.
+    final : x_N.
+    cotangent : cotangent of x_0.
+    stats : what it took.
     """
 
     final: Any
@@ -45,37 +42,24 @@ class Sweep(Player):
 
     Parameters
     ----------
-    step : callable
-        ``step(k, x) -> x_{k+1}``. Called again for the same k in the reverse sweep: it has to give the same result.
-    state : pytree
-        x_0. Copied at once.
-    steps : int, optional
-        N >= 0. Leave it out if `until` says when to stop.
-    schedule : Schedule
-        Which states are saved.
-    storage : Storage
-        Where they are saved.
-    stats : Stats, optional
-        Filled in place when a phase ends.
-    until : callable, optional
-        ``until(k, x) -> bool``, asked before step k: the chain ends at the first x_N for which it is true. Asked in the
-        first sweep only, never again on a replay.
-    max_steps : int, optional
-        With `until`: raise if it is still not true after so many steps.
-    progress : bool
-        Show a bar for each phase; needs tqdm.
-    check : bool
-        Take checksums of all states in the first sweep, four bytes each, and raise in the reverse sweep, naming the first
-        step whose replay gives another result, where the gradient would be silently wrong.
-    token : pytree
-        With a durable storage: what the step depends on besides its state, such as parameters. A sweep goes on only from one with
-        the same token. Functions in it count by their code.
-    record : callable, optional
-        ``record(k, x) -> (x_{k+1}, pullback)``, with ``pullback(g)`` instead of the later ``pull(k, x, g)``: for ``Mixed(slots)``.
-        A pullback that has an attribute `nbytes` is counted with it in the stats.
-    restorers : dict, optional
-        With a durable storage, for each sweep (``"first"``, ``"reverse"``) that gives rows to `add_row`: a function that is told, before
-        the first call, the rows of those steps that an earlier process has made, as lists of leaves by the index of the step.
+    step : ``step(k, x) -> x_{k+1}``. Called again for the same k in the reverse sweep: it has to give the same result.
+    state : x_0. Copied at once.
+    steps : N >= 0. Leave it out if `until` says when to stop.
+    schedule : which states are saved.
+    storage : where they are saved.
+    stats : filled in place when a phase ends.
+    until : ``until(k, x) -> bool``, asked before step k: the chain ends at the first x_N for which it is true. Asked in the first sweep
+        only, never again on a replay.
+    max_steps : with `until`: raise if it is still not true after so many steps.
+    progress : show a bar for each phase; needs tqdm.
+    check : take checksums of all states in the first sweep, four bytes each, and raise in the reverse sweep, naming the first step whose
+        replay gives another result, where the gradient would be silently wrong.
+    token : with a durable storage: what the step depends on besides its state, such as parameters. A sweep goes on only from one with the
+        same token. Functions in it count by their code.
+    record : ``record(k, x) -> (x_{k+1}, pullback)``, with ``pullback(g)`` instead of the later ``pull(k, x, g)``: for ``Mixed(slots)``. A
+        pullback that has an attribute `nbytes` is counted with it in the stats.
+    restorers : with a durable storage, for each sweep (``"first"``, ``"reverse"``) that gives rows to `add_row`: a function that is told,
+        before the first call, the rows of those steps that an earlier process has made, as lists of leaves by the index of the step.
 
     Examples
     --------
@@ -147,14 +131,10 @@ def reverse(
 
     Parameters
     ----------
-    step : callable
-        ``step(k, x_k) -> x_{k+1}``.
-    pull : callable
-        ``pull(k, x_k, g) -> g'``: the cotangent of x_k, given that of x_{k+1}.
-    state : pytree
-        x_0.
-    seed : pytree or callable
-        The cotangent of x_N, or a function of x_N that gives it.
+    step : ``step(k, x_k) -> x_{k+1}``.
+    pull : ``pull(k, x_k, g) -> g'``: the cotangent of x_k, given that of x_{k+1}.
+    state : x_0.
+    seed : the cotangent of x_N, or a function of x_N that gives it.
     steps, schedule, storage, stats, until, max_steps, progress, check, token, record
         As in `Sweep`.
 
