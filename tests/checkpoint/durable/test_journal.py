@@ -19,7 +19,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from killing import kill_again_and_again
 
-from checkpoint.durable import journal as resume
 from checkpoint.durable import session as session_module
 from checkpoint.schedules import CTZ, Online, Periodic, Revolve, StoreAll, Tiered
 from checkpoint.storage import Disk, Memory, background
@@ -392,22 +391,6 @@ def test_points_are_made_when_they_are_due_and_not_while_one_is_written(folder, 
     session.finish()
 
 
-def test_the_first_point_waits_until_its_states_can_be_written_in_a_small_part_of_the_time(folder, monkeypatch):
-    clock = [5.0]
-    monkeypatch.setattr(background, "GATHERED_BYTES", -1)
-    monkeypatch.setattr(session_module, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(session_module, "DISK_RATE", GRID.nbytes)  # a second for each state
-    session = Disk(folder, resume=True).open()
-    session.begin({})
-    for index in range(2):
-        session.save(index, GRID)
-    clock[0] = session.due
-    assert not session.ready() and session.due == 5.0 + session_module.REST * 2.0
-    clock[0] = session.due
-    assert session.ready()
-    session.finish()
-
-
 @pytest.mark.parametrize(("queue", "room", "written"), [(None, 1 << 30, 0), (None, 4 * 800, 3), (3, 1 << 30, 4), (None, 0, 5)])
 def test_large_states_stay_in_main_memory_as_long_as_there_is_room(folder, monkeypatch, queue, room, written):
     """With resume and nothing said, as many as a GiB holds; the oldest is written when the next one will need its place."""
@@ -434,14 +417,3 @@ def test_evicted_states_are_read_back(folder, schedule, monkeypatch):
             Calls(end).run(schedule=schedule, storage=Disk(folder / "kept", resume=True, every=0))
         assert bits_of(Calls().run(schedule=schedule, storage=Disk(folder / "kept", resume=True, every=0))) == EXPECTED
     assert list(folder.iterdir()) == []
-
-
-def test_nothing_is_copied_for_points_that_cannot_be_made(folder, monkeypatch):
-    """While one was written, each pull took a digest of its state and each step a copy: large states took twice the time."""
-    taken = []
-    monkeypatch.setattr(resume, "COMPARISON_SHARE", 1e-9)
-    monkeypatch.setattr(resume, "digest", lambda value, what: taken.append(what) or "digest")
-    monkeypatch.setattr(resume, "copy_state", lambda x: taken.append("copy") or x)
-    monkeypatch.setattr(session_module.DurableStates, "ready", lambda session: False)
-    reverse(lambda k, x: 0.5 * x, lambda k, x, g: 0.5 * g, 1.0, 1.0, steps=50, storage=Disk(folder, resume=True, every=1e-9))
-    assert sorted(taken) == ["copy", "resume: a cotangent", "resume: a state", "resume: a state", "resume: the cotangent"]

@@ -16,7 +16,6 @@ from checkpoint.loops import compiled as segments
 from checkpoint.loops import stepper
 from checkpoint.schedules import Mixed
 from dualad.codegen import chain_kernels as loops
-from dualad.codegen import machine
 
 
 def program(name, compile, **options):
@@ -163,17 +162,6 @@ def test_where_llvm_fails_the_steps_are_made_one_by_one(monkeypatch):
         assert grad(f)(1.0) == pytest.approx(0.9**5)  # warned once
 
 
-def test_machine_code_is_kept_for_the_next_process(tmp_path, monkeypatch):
-    monkeypatch.setenv("DUALAD_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(machine, "made", {})
-    f = lambda x: chain(dualad.jit(lambda k, x: x * 0.75), x, steps=5)
-    assert grad(f)(1.0) == pytest.approx(0.75**5)
-    kept = set(tmp_path.glob("*.code"))
-    assert kept
-    assert grad(f)(1.0) == pytest.approx(0.75**5)  # another function of the same source
-    assert set(tmp_path.glob("*.code")) == kept
-
-
 X = np.array([0.3, 0.5, 0.7])
 
 
@@ -300,21 +288,3 @@ def test_compiled_steps_that_are_made_one_by_one_are_compared_up_to_rounding():
     f = lambda p, **options: np.sum(chain(step, state, p, steps=5, **options))
     checked = grad(lambda p: f(p, storage=Memory(copy=copy.deepcopy), check=True))(p)
     np.testing.assert_allclose(checked, grad(f)(p), rtol=1e-10)
-
-
-def test_the_loops_of_a_step_are_compiled_once_for_both_functions_that_call_them(monkeypatch):
-    texts, address = [], machine.address
-    monkeypatch.setattr(machine, "address", lambda name, text, digest: (texts.append(text), address(name, text, digest))[1])
-
-    def step(k, x):
-        return np.sin(x) * 1.00271 + 0.1 * np.roll(x, 1)
-
-    def end(step, schedule=None):
-        return lambda x: np.sum(chain(step, x, steps=9, schedule=schedule))
-
-    x = np.linspace(0.1, 1.0, 50)
-    found = value_and_grad(end(dualad.jit(step), Revolve(2)))(x)
-    close(found, value_and_grad(end(step))(x), 1e-13)
-    calling = [text for text in texts if "_step_part0(" in text or "@alone_" in text]
-    assert sum("@f0_step_part0(" in text for text in texts) == 1
-    assert sum("_advance(" in text or "_fill(" in text for text in calling) == 2

@@ -15,7 +15,7 @@ pytest.importorskip("llvmlite")
 
 import dualad
 from checkpoint import Revolve, Stats, chain, grad, hvp, jacobian, value_and_grad
-from checkpoint.loops import compiled_entry, stepper
+from checkpoint.loops import stepper
 from checkpoint.schedules import Mixed
 
 X, U = np.array([0.3, 0.5, 0.7]), np.linspace(0.0, 1.0, 18).reshape(6, 3)
@@ -281,21 +281,6 @@ def test_predicates_that_are_methods_are_those_of_their_objects():
 
     step = dualad.jit(lambda k, x: x * 0.5)
     assert [chain(step, np.ones(3), until=Below(limit).until)[0] for limit in (0.3, 0.1, 0.6)] == [0.25, 0.0625, 0.5]
-
-
-def test_the_cost_of_a_step_is_that_of_what_is_computed(monkeypatch):
-    """What shows or moves elements costs nothing, loops cost their turns: costs are compared with that of a call (see `blocks`)."""
-    costs, inner = [], compiled_entry.blocks_of
-    monkeypatch.setattr(compiled_entry, "blocks_of", lambda *args, **options: costs.append(args[3] / 1e-10) or inner(*args, **options))
-
-    def looped(k, x, c):
-        for _ in range(50):
-            x = x * c
-        return x
-
-    for step in (lambda k, x, c: x * c, lambda k, x, c: np.concatenate([x[1:], x[:1]]) * c, looped):
-        grad(lambda x, step=step: np.sum(chain(dualad.jit(step), x, 1.1, steps=3)))(np.ones(1000))
-    np.testing.assert_allclose(costs, [1000, 1000, 50_000])
 
 
 def test_a_state_of_no_axes_that_becomes_a_number_is_one_from_the_second_step_on():

@@ -88,14 +88,6 @@ def test_the_size_holds_for_whatever_is_written(folder, monkeypatch):
     assert made("xx", 20_000)[1] == 1 and sorted(folder.iterdir()) == before  # larger than all together may be
 
 
-def test_the_files_are_looked_through_seldom(folder, monkeypatch):
-    looked, files = [], trusted.TrustedFolder.files
-    monkeypatch.setattr(trusted.TrustedFolder, "files", lambda self: looked.append(self.path) or files(self))
-    for k in range(200):
-        made(str(k))
-    assert len(looked) == 1 and len(list(folder.iterdir())) == 200
-
-
 def test_files_of_others_are_left_alone_and_those_of_killed_processes_go(folder, monkeypatch):
     monkeypatch.setenv("DUALAD_CACHE_SIZE", "4000")
     folder.mkdir(mode=0o700)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import platform
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
-from emitted_examples import GRID, SOURCES, gray_scott, in_slices, wave
+from emitted_examples import SOURCES
 from interpreted import traced
 from loop_examples import EXAMPLES
 
@@ -19,7 +18,7 @@ from dualad import jit, jvp
 from dualad.codegen import fragments
 from dualad.codegen.emit import HEADER, emit
 from dualad.codegen.fragments import STEPS
-from dualad.codegen.machine import FUSES, assembly
+from dualad.codegen.machine import FUSES
 from dualad.codegen.native import Native
 from dualad.graph.nested import Scan
 from dualad.graph.passes import optimised
@@ -53,26 +52,6 @@ def agrees(f, *args, rtol=1e-13, native=None):
         assert type(a) is type(b) and np.shape(a) == np.shape(b)
         np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-300)
     return native
-
-
-def assembly_of(native):
-    return assembly(native.emitted.module, "part0")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="reads x86 assembly")
-def test_loops_are_vectorised():
-    x = np.linspace(-1.5, 2.0, 1000)
-    natives = [
-        agrees(wave, x),
-        agrees(lambda x, v: jvp(wave, (x,), (v,)), x, x),
-        agrees(lambda u, v, g, h: vjp(gray_scott, u, v)[1]((g, h)), *GRID, GRID[0]),
-        agrees(lambda u, g: vjp(in_slices, u)[1](g), *GRID[:2]),
-    ]
-    texts = list(map(assembly_of, natives))
-    for text in texts:
-        assert "vmulpd" in text and "vaddpd" in text and ("ymm" in text or "zmm" in text)
-    assert all("vdivpd" in text and "vfmadd" in text for text in texts[:2])
 
 
 @pytest.mark.slow

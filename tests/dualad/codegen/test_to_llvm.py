@@ -21,8 +21,7 @@ from dualad.codegen import arithmetic, kernels, machine, scalars, to_llvm
 from dualad.codegen.machine import FUSES, code, optimised
 from dualad.codegen.native import Native
 from dualad.codegen.to_llvm import kernel
-from dualad.ir import to_python
-from dualad.ir.nodes import ArrayType, Call, For, ForRows, Load, Store, Table, number
+from dualad.ir.nodes import ArrayType, For, ForRows, Load, Store, Table, number
 from dualad.ir.values import Value, call, op
 from dualad.rules.kinds import ROWS, strong_multiply
 
@@ -353,14 +352,6 @@ def test_loops_over_tables_of_different_width():
     np.testing.assert_array_equal(ys, [1.0 + 30.0, 2.0 + 50.0, 0.0, 4.0, 5.0, 0.0])
 
 
-def test_kernels_are_computed_in_the_order_in_which_python_makes_their_expressions():
-    """LLVM's vectors of loops depend on it: depth first, the loop of sin(x) * exp(-x * x) is three times as short, and slower."""
-    first, last = kernel("cos", ("float64",)).body
-    names = [node.function if isinstance(node, Call) else node.name for node in first.values]
-    assert names[:5] == ["fma", "subtract", "negative", "fma", "multiply"] and names[-1] == "from_bits"  # as in `reduced_angle`
-    assert last.value is first.targets[-1]
-
-
 @pytest.mark.skipif(not FUSES, reason="this processor has no instruction that multiplies and adds")
 @pytest.mark.parametrize("name", ["wave", "wave_jvp", "lorenz", "diffusion"])
 def test_emitted_programs_as_python_runs_what_is_printed(name):
@@ -376,15 +367,6 @@ def test_emitted_programs_as_python_runs_what_is_printed(name):
         with np.errstate(all="ignore"):
             plain[part](*expected)
         close(given, expected, rtol=0.0)
-
-
-def test_nothing_is_printed_to_be_compiled(monkeypatch):
-    monkeypatch.setattr(to_python, "PRINTED", {})
-    monkeypatch.setattr(to_python, "WRITTEN", {})
-    native = Native(SOURCES["in_slices_vjp"])
-    assert native.functions and "loop nests" in native.notes
-    with pytest.raises(KeyError):
-        native.source
 
 
 def test_arrays_of_two_shapes_share_memory():
@@ -419,16 +401,6 @@ def test_pieces_and_shared_kernels_give_the_same_bits(name, monkeypatch):
         close(found, outs[0], rtol=0.0)
 
 
-@pytest.mark.parametrize("name", ["wave", "lorenz", "in_slices_vjp"])
-def test_memory_is_for_variables_that_are_set_at_several_places(name):
-    emitted = Native(SOURCES[name]).emitted
-    for title in emitted.functions.values():
-        text = code(emitted.module, title)[1].partition("@slots_")[0]
-        for function in text.split("\ndefine "):
-            for slot in re.findall(r"(%\S+) = alloca (?!\[)", function):
-                assert len(re.findall(rf"store .*, ptr {re.escape(slot)}$", function, re.M)) > 1
-
-
 @pytest.mark.parametrize("large", [1e12, -np.inf, np.nan])
 def test_a_large_angle_in_a_vector_is_computed_apart(monkeypatch, large):
     """In long code, where loops are not made again for one: all other numbers have the same bits."""
@@ -445,14 +417,6 @@ def test_a_large_angle_in_a_vector_is_computed_apart(monkeypatch, large):
         found = long.call(angles)
         close(found[:3], short.call(angles)[:3], rtol=0.0)
         np.testing.assert_allclose(found[3], short.call(angles)[3], rtol=1e-14)
-
-
-def test_loops_call_shared_kernels_of_vectors(monkeypatch):
-    monkeypatch.setattr(to_llvm, "LONG_FUNCTION", 100)
-    text = str(optimised(code(Native(SOURCES["wave"]).emitted.module, "part0")[1]))
-    assert re.search(r"call [^@]*<\d+ x double> @f\d_exp\.\d+", text)
-    (vectors,) = re.findall(r"define [^@]*@f\d_exp\.4.*?\n}", text, re.DOTALL)
-    assert "br " not in vectors
 
 
 def test_llvm_says_nothing_of_sums_that_cannot_be_vectors(capfd):

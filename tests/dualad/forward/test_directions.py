@@ -13,7 +13,6 @@ from checkpoint import vjp
 from dualad import jacobian, jvp
 from dualad.core.levels import Level
 from dualad.forward.directions import Directions, unwrap, wrap
-from dualad.rules import batching, linalg
 
 T = np.linspace(0.3, 1.7, 24).reshape(2, 3, 4)
 M, V = T[0], T[0, 0]
@@ -142,50 +141,24 @@ def test_a_cotangent_that_no_direction_changes():
 
 P, Q, R, S3 = (np.sin(np.arange(n, dtype=float)).reshape(s) for n, s in [(4, 4), (12, (4, 3)), (20, (5, 4)), (40, (2, 5, 4))])
 
-#: f, x, the shapes of the one product of the tangents of all elements of x together, and of the cotangents of all of f(x)
+#: functions of x and a constant, and x
 PRODUCTS = {
-    "A @ x": (lambda x, c: c(R) @ x, P, [(4, 4), (4, 5)], [(5, 5), (5, 4)]),
-    "x @ A": (lambda x, c: x @ c(R).T, P, [(4, 4), (4, 5)], [(5, 5), (5, 4)]),
-    "v @ x": (lambda x, c: c(P) @ x, P, [(4, 4), (4,)], None),
-    "x @ v": (lambda x, c: x @ c(P), P, [(4, 4), (4,)], None),
-    "stack @ x": (lambda x, c: c(S3) @ x, P, [(4, 4), (4, 10)], None),
-    "X @ v": (lambda x, c: x.T @ c(P), Q, [(36, 4), (4,)], None),
-    "X @ A": (lambda x, c: x.T @ c(R).T, Q, [(36, 4), (4, 5)], [(45, 5), (5, 4)]),
-    "X @ stack": (lambda x, c: x.T @ np.swapaxes(c(S3), 1, 2), Q, [(12, 1, 3, 4), (2, 4, 5)], None),
-    "dot(A, x)": (lambda x, c: np.dot(c(R), x), P, [(4, 4), (4, 5)], [(5, 5), (5, 4)]),
-    "dot(x, stack)": (lambda x, c: np.dot(x, np.swapaxes(c(S3), 1, 2)), P, None, None),
-    "dot(stack, x)": (lambda x, c: np.dot(c(S3), x), P, [(4, 4), (4, 10)], None),
-    "inner": (lambda x, c: np.inner(c(R), x), P, [(4, 4), (4, 5)], [(5, 5), (5, 4)]),
-    "vdot": (lambda x, c: np.vdot(c(P), x), P, [(4, 4), (4,)], None),
-    "tensordot": (lambda x, c: np.tensordot(x, c(R), ([0], [1])), Q, [(36, 4), (4, 5)], [(45, 5), (5, 4)]),
-    "dot of three": (lambda x, c: np.linalg.multi_dot([c(R), x, c(P)[:3]]), Q, None, None),
+    "A @ x": (lambda x, c: c(R) @ x, P),
+    "x @ A": (lambda x, c: x @ c(R).T, P),
+    "v @ x": (lambda x, c: c(P) @ x, P),
+    "x @ v": (lambda x, c: x @ c(P), P),
+    "stack @ x": (lambda x, c: c(S3) @ x, P),
+    "X @ v": (lambda x, c: x.T @ c(P), Q),
+    "X @ A": (lambda x, c: x.T @ c(R).T, Q),
+    "X @ stack": (lambda x, c: x.T @ np.swapaxes(c(S3), 1, 2), Q),
+    "dot(A, x)": (lambda x, c: np.dot(c(R), x), P),
+    "dot(x, stack)": (lambda x, c: np.dot(x, np.swapaxes(c(S3), 1, 2)), P),
+    "dot(stack, x)": (lambda x, c: np.dot(c(S3), x), P),
+    "inner": (lambda x, c: np.inner(c(R), x), P),
+    "vdot": (lambda x, c: np.vdot(c(P), x), P),
+    "tensordot": (lambda x, c: np.tensordot(x, c(R), ([0], [1])), Q),
+    "dot of three": (lambda x, c: np.linalg.multi_dot([c(R), x, c(P)[:3]]), Q),
 }
-
-
-def products(monkeypatch, compute):
-    """Return the shapes of the factors of each product that the rules compute on plain arrays."""
-    shapes = []
-
-    def matmul(a, b):
-        if type(a) is np.ndarray is type(b):
-            shapes.append([a.shape, b.shape])
-        return np.matmul(a, b)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(batching.np, "matmul", matmul)
-        compute()
-    return shapes
-
-
-@pytest.mark.parametrize("name", PRODUCTS)
-def test_all_directions_are_one_product_with_a_constant(name, monkeypatch):
-    f, x, forward, reverse = PRODUCTS[name]
-    if forward is not None:
-        assert products(monkeypatch, lambda: jacobian(f, chunk=x.size)(x, lambda c: c)) == [forward]
-    if reverse is not None:
-        assert products(monkeypatch, lambda: reverse_jacobian(f)(x, lambda c: c)) == [reverse]
-
-
 KINDS_OF_CONSTANTS = {
     "complex": lambda c: c * (1 + 2j),
     "float32": lambda c: c.astype(np.float32),
@@ -198,7 +171,7 @@ KINDS_OF_CONSTANTS = {
 
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products_of_directions_with_constants_of_all_kinds(name):
-    f, x, *_ = PRODUCTS[name]
+    f, x = PRODUCTS[name]
     for constant in KINDS_OF_CONSTANTS.values():
         for point in (x, x.astype(np.float32), x + 1j * x[::-1]):
             one = [jvp(lambda x: f(x, constant), (point,), (unit.reshape(x.shape),))[1] for unit in np.eye(x.size, dtype=x.dtype)]
@@ -226,10 +199,8 @@ def test_products_of_directions_with_nothing_in_them():
         assert reverse_jacobian(lambda x, a=a: a @ x)(np.ones(n)).shape == (m, n)
 
 
-def test_an_einsum_of_many_directions_is_one_product_of_matrices(monkeypatch):
-    matrix, seen = np.sin(np.arange(90.0 * 60)).reshape(90, 60), []
-    spied = lambda *args, **options: seen.append(bool(options)) or np.einsum(*args, **options)
-    monkeypatch.setattr(linalg.np, "einsum", spied)
+def test_an_einsum_of_many_directions():
+    matrix = np.sin(np.arange(90.0 * 60)).reshape(90, 60)
     for a in (matrix, matrix.astype(np.float32), matrix * 1j, np.asfortranarray(matrix)):
         for subscripts in ("ij,j->i", "ij,j->j", "ij,j->ij", "ij,j->"):
             f, expected = (
@@ -237,4 +208,3 @@ def test_an_einsum_of_many_directions_is_one_product_of_matrices(monkeypatch):
                 {"i": a, "j": np.diag(a.sum(axis=0)), "ij": a[..., None] * np.eye(60), "": a.sum(axis=0)}[subscripts[6:]],
             )
             np.testing.assert_allclose(jacobian(f, chunk=60)(np.ones(60)), expected, rtol=1e-12 if a.dtype != np.float32 else 1e-4)
-    assert any(seen) and not all(seen)

@@ -125,12 +125,6 @@ def test_errors_of_the_function_pass_through(jacobian):
         jacobian(f)("a")
 
 
-def test_a_function_evaluated_once_a_chunk_sees_the_same_values():
-    seen = []
-    jacobian(lambda x: seen.append(float(np.sum(np.asarray(x > 0)))) or x, chunk=1)(X)
-    assert len(set(seen)) == 1
-
-
 def test_aux_is_that_of_the_last_chunk_with_plain_values():
     _, aux = jacobian(lambda x: (x, x), chunk=1, has_aux=True)(X)
     assert type(aux) is np.ndarray and aux.tolist() == X.tolist()
