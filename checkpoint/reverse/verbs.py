@@ -379,8 +379,8 @@ class CompressedRows(Compressed):
         g = with_arguments(f, args, kwargs, positions)
         products, aux = [], None
         if colors.forward_colors:
-            pushed = self.products(g, args, positions, colors)
-            products, aux = [pushed.flat], pushed.aux
+            _, pushed, aux = self.pushed(colors, args, kwargs, f)
+            products = [pushed]
         recording = Recording(g, tuple(args[i] for i in positions), self.where, self.options["nan_safe"], self.options["has_aux"])
         products.append(self.pulled(recording, colors))
         data = np.take(np.concatenate(products) if len(products) > 1 else products[0], colors.found_at)

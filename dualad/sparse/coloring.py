@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..forward.chunks import one_hot
 from ..support.callers import trimmed
 from ..support.costs import CACHE_ELEMENTS, CHUNK_DIRECTIONS, COLORING_STEPS
 from ..support.forks import cached_property
@@ -174,12 +175,12 @@ class Coloring:
     @cached_property
     def seeds(self):
         """The directions of forward mode, a (colours, columns) array of ones and zeros."""
-        return one_hot(self.columns, self.forward_colors)
+        return read_only(self.columns, self.forward_colors)
 
     @cached_property
     def cotangents(self):
         """The cotangents of reverse mode, a (colours, rows) array of ones and zeros."""
-        return one_hot(self.rows, self.reverse_colors)
+        return read_only(self.rows, self.reverse_colors)
 
     def matrix(self, data):
         """Return the entries as a ``csr_array`` of its own."""
@@ -242,14 +243,11 @@ class Coloring:
 # --- parts ------------------------------------------------------------------------------------------------------------------
 
 
-def one_hot(colors, count):
-    """Return for each colour which of these have it, as ones and zeros; None where there is no colour."""
-    if colors is None:
-        return None
-    rows = np.zeros((count, len(colors)))
-    chosen = np.flatnonzero(colors >= 0)
-    rows[colors[chosen], chosen] = 1.0
-    rows.flags.writeable = False
+def read_only(colors, count):
+    """Return which elements have each colour, as ones and zeros; None where there is no colour."""
+    rows = None if colors is None else one_hot(colors, 0, count)
+    if rows is not None:
+        rows.flags.writeable = False
     return rows
 
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
 
 import numpy as np
 import optree
 
-from ..core.dispatch import dtype_of
 from ..core.levels import Level
+from ..forward.chunks import Seeds, inexact, push_chunks
 from ..forward.push import push
-from ..forward.seeding import LEAF, check_holomorphic, chosen_positions, flatten_input, plain, scalar_kinds, shape_of, with_arguments
-from ..forward.streaming import Unchanged, chunk_size, spans
+from ..forward.seeding import LEAF, check_holomorphic, chosen_positions, plain
+from ..forward.streaming import chunk_size
 from ..jit.jit import Jit
 from ..jit.watch import Watch
 from ..support.costs import KEPT_VARIANTS
-from ..support.executors import Crew
 from .coloring import Coloring, as_pattern, coloring
 from .pattern import Arguments, find_pattern
 from .reads import by_reads
@@ -69,8 +67,8 @@ class Compressed:
 
     def __init__(self, f, argnums, colored, chunk, where, *, holomorphic=False, nan_safe=False, has_aux=False, valued=True, executor=None):
         self.f, self.argnums, self.colored, self.chunk, self.where = f, argnums, colored, chunk, where
-        self.options = {"holomorphic": holomorphic, "nan_safe": nan_safe, "has_aux": has_aux, "valued": valued}
-        self.executor = executor
+        self.options = {"holomorphic": holomorphic, "nan_safe": nan_safe, "has_aux": has_aux}
+        self.valued, self.executor = valued, executor
         self.is_compiled = isinstance(f, Jit) and executor is None
         self.made: list[tuple[Coloring, Callable]] = []
         self.only_entries = not valued and not has_aux
@@ -140,95 +138,31 @@ class Compressed:
 
     def entries(self, colors, args, kwargs, f=None):
         """Return the value, the entries of the Jacobian in the order of the pattern, and the aux if there is one."""
+        value, pushed, aux = self.pushed(colors, args, kwargs, f or self.f)
+        return value, pushed.take(colors.found_at), *aux
+
+    def pushed(self, colors, args, kwargs, f):
+        """Return the value, the tangents along the directions of the colours, flat: (colours, rows), and a list of the aux."""
         positions, _ = chosen_positions(args, self.argnums, self.where)
-        if self.executor is not None and colors.forward_colors:
-            return self.elsewhere(colors, args, kwargs, positions)
-        products = self.products(with_arguments(f or self.f, args, kwargs, positions), args, positions, colors)
-        return products.value, products.flat.take(colors.found_at), *products.aux
-
-    def elsewhere(self, colors, args, kwargs, positions):
-        """Do what `entries` does on an executor, some colours at a time."""
-        where, options = self.where, {**self.options, "valued": True}
-        with Crew(self.executor, where, {"the function": self.f, "an argument": (args, kwargs)}) as crew:
-            count = colors.forward_colors
-            lanes = crew.lanes(count, count, self.chunk) if self.chunk is None else self.chunk
-            flat, unchanged = [], Unchanged(where, "colours")
-            shipped = self.f, args, kwargs, positions, colors.shape, colors.columns, where, options
-            for start, stop, (tangents, value, aux) in crew.in_order(spans(0, count, lanes), "colours", products_sent, shipped):  # noqa: B007
-                for leaf in optree.tree_leaves(value)[:1]:
-                    unchanged.check(leaf, start, stop)
-                flat.append(tangents)
-        return value, np.concatenate(flat).take(colors.found_at), *aux
-
-    def products(self, f, args, positions, colors):
-        """Return the products with the directions of the colouring."""
-        primals = args if len(args) == len(positions) == 1 else tuple(args[i] for i in positions)
-        return Products(f, primals, colors, self.chunk, self.where, **self.options)
+        return push_colors(f, args, kwargs, positions, colors, self.chunk, self.where, executor=self.executor, **self.options)
 
 
-class Products:
-    """The tangents of a function along the directions of a colouring, flat: (colours, rows)."""
-
-    def __init__(self, f, primals, colors, chunk, where, nan_safe=False, has_aux=False, holomorphic=False, valued=True):
-        self.where, self.colors, self.has_aux, self.valued = where, colors, has_aux, valued
-        if len(primals) == 1 and type(primals[0]) is np.ndarray and primals[0].dtype is FLOAT:
-            self.leaves, self.structure, self.python_scalars, self.weak = list(primals), 1, False, False
-        else:
-            self.leaves, self.structure = flatten_input(primals, where)
-            self.python_scalars, self.weak = scalar_kinds(primals)
-        check_columns(colors, self.leaves, holomorphic, where)
-        self.value: Any = None
-        self.aux: list[Any] = []
-        self.flat = self.push(f, chunk, nan_safe)
-
-    def push(self, f, chunk, nan_safe):
-        """Return the tangents, as many directions at once as the chunk has."""
-        count, seeds = self.colors.forward_colors, self.seeds()
-        largest = max(leaf.nbytes if type(leaf) is np.ndarray else dtype_of(leaf).itemsize for leaf in self.leaves)
-        lanes = chunk_size(count, largest, chunk)
-        if count <= lanes:
-            return self.push_chunk(f, seeds, max(count, 1), nan_safe).reshape(-1)
-        rows = [
-            self.push_chunk(f, [s[start : start + lanes] for s in seeds], min(lanes, count - start), nan_safe)
-            for start in range(0, count, lanes)
+def push_colors(f, args, kwargs, positions, colors, chunk, where, *, holomorphic, nan_safe, has_aux, executor=None):
+    """Return the value of a function, its tangents along the directions of a colouring, and a list of the aux; see `Compressed.pushed`."""
+    seeds = Seeds(tuple(args[i] for i in positions), where, chunk, colors.columns, colors.seeds)
+    check_columns(colors, seeds.leaves, holomorphic, where)
+    blocks = []
+    for start, stop, values, tangents, structure, aux in push_chunks(  # noqa: B007
+        f, args, kwargs, positions, seeds, nan_safe, has_aux, where, executor
+    ):
+        parts = [
+            np.zeros((stop - start, *sizes([value])), inexact(value, seeds)) if t is None else t.reshape(stop - start, -1)
+            for value, t in zip(values, tangents, strict=True)
         ]
-        return np.concatenate(rows).reshape(-1)
-
-    def seeds(self):
-        """Return the directions of each leaf."""
-        seeds = self.colors.seeds
-        if seeds is None or not len(seeds):
-            return [None] * len(self.leaves)
-        if self.structure == 1:
-            (leaf,) = self.leaves
-            return [seeds if leaf.ndim == 1 else seeds.reshape(len(seeds), *leaf.shape)]
-        parts = np.split(seeds, np.cumsum(sizes(self.leaves))[:-1], axis=1)
-        return [
-            part.reshape(len(seeds), *shape_of(leaf)).astype(dtype_of(leaf), copy=False)
-            for part, leaf in zip(parts, self.leaves, strict=True)
-        ]
-
-    def push_chunk(self, f, seeds, lanes, nan_safe):
-        """Return the (lanes, rows) tangents along some directions; the value is kept."""
-        level = Level(lanes, nan_safe, self.weak)
-        values, tangents, structure, aux = push(f, self.structure, self.leaves, seeds, level, self.where, self.has_aux)
-        self.aux = [aux] if self.has_aux else []
-        if self.valued:
-            self.value = optree.tree_unflatten(structure, [plain(value, self.python_scalars) for value in values])
-        parts = [zeros_of(value, lanes) if t is None else t.reshape(lanes, -1) for value, t in zip(values, tangents, strict=True)]
-        tangents = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-        check_rows(self.colors, tangents.shape[1], self.where)
-        return tangents
-
-
-def products_sent(f, args, kwargs, positions, shape, columns, where, options, start, stop):
-    """Return the tangents along some colours, the value, and a list of the aux, where a worker was sent."""
-    mine = np.where((columns >= start) & (columns < stop), columns - start, np.int32(-1))
-    empty = np.zeros(shape[0] + 1, np.int32), np.zeros(0, np.int32)
-    colors = Coloring(shape, *empty, "forward", mine, None)
-    primals = tuple(args[i] for i in positions)
-    products = Products(with_arguments(f, args, kwargs, positions), primals, colors, stop - start, where, **options)
-    return products.flat, products.value, products.aux
+        blocks.append(parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1))
+        check_rows(colors, blocks[-1].shape[1], where)
+    value = optree.tree_unflatten(structure, [plain(value, seeds.python_scalars) for value in values])
+    return value, (blocks[0] if len(blocks) == 1 else np.concatenate(blocks)).reshape(-1), [aux] if has_aux else []
 
 
 def in_outer_call(where):
@@ -237,12 +171,6 @@ def in_outer_call(where):
         f"{where}: f is being differentiated or compiled by an outer call, and a matrix of SciPy holds plain numbers only: "
         f"leave out sparsity= there, or jit f itself"
     )
-
-
-def zeros_of(value, lanes):
-    """Return the tangents of a constant."""
-    dtype = dtype_of(value)
-    return np.zeros((lanes, *sizes([value])), dtype if dtype.kind in "fc" else float)
 
 
 FLOAT = np.dtype(float)

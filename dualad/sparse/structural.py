@@ -8,11 +8,11 @@ import numpy as np
 import optree
 
 from ..core.traced import example_of
-from ..forward.seeding import chosen_positions, flatten_input, shape_of, with_arguments, without_aux
+from ..forward.seeding import chosen_positions, flatten_input, shape_of, without_aux
 from ..graph.symbol import Symbol
 from ..support.costs import UNROLLED_ELEMENTS
 from .coloring import coloring
-from .compressed import Products
+from .compressed import push_colors
 from .pattern import find_pattern
 from .vectors import sizes
 
@@ -37,12 +37,12 @@ def from_structure(f, args, kwargs, argnums, where, *, holomorphic=False, nan_sa
     colors = coloring(pattern, "forward")
     if colors.forward_colors >= colors.shape[1]:
         return None
-    g = with_arguments(f, args, kwargs, positions)
-    products = Products(g, primals, colors, colors.forward_colors, where, nan_safe, has_aux, holomorphic)
-    entries = np.take(products.flat, colors.found_at)
+    options = {"holomorphic": holomorphic, "nan_safe": nan_safe, "has_aux": has_aux}
+    evaluated, tangents, aux = push_colors(f, args, kwargs, positions, colors, colors.forward_colors, where, **options)
+    entries = np.take(tangents, colors.found_at)
     dense = np.zeros_like(entries, shape=colors.shape)
     dense[colors.rows_of_entries, colors.indices] = entries
-    values, out_structure = optree.tree_flatten(products.value)
+    values, out_structure = optree.tree_flatten(evaluated)
     leaves, structure = flatten_input(primals, where)
     rows, columns = (np.cumsum([0, *sizes(parts)]).tolist() for parts in (values, leaves))
     results = []
@@ -54,4 +54,4 @@ def from_structure(f, args, kwargs, argnums, where, *, holomorphic=False, nan_sa
         ]
         tree = optree.tree_unflatten(structure, parts)
         results.append(tree[0] if single else tree)
-    return products.value, optree.tree_unflatten(out_structure, results), *products.aux
+    return evaluated, optree.tree_unflatten(out_structure, results), *aux

@@ -18,7 +18,7 @@ def sparse_function(f, compressed, verify, slope=None):
 
     `slope` is what is verified, if not f. ``fill(matrix, *args, **kwargs)`` writes the entries into a matrix of the same pattern.
     """
-    slope, where, has_aux, valued = slope or f, compressed.where, compressed.options["has_aux"], compressed.options["valued"]
+    slope, where, has_aux, valued = slope or f, compressed.where, compressed.options["has_aux"], compressed.valued
 
     @wraps(f)
     def differentiated(*args, **kwargs):

@@ -10,13 +10,13 @@ from typing import Any, Unpack, overload
 import numpy as np
 
 from ..core.dispatch import dtype_of
+from ..forward.chunks import Seeds, inexact, push_chunk
 from ..forward.seeding import check_chunk, check_flags, check_function, check_holomorphic, shape_of
 from ..forward.streaming import Budget, Unchanged, chunks, make_writer
 from ..support.callers import trim, trimmed
 from ..support.executors import Crew, check_executor
 from ..support.hints import Chunk, StreamOptions
 from ..support.progress import Bar
-from .chunks import Seeds, inexact, push_chunk
 
 # --- public -----------------------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import numpy as np
 import optree
 from numpy.typing import NDArray
 
+from ..forward.chunks import Seeds, inexact, push_chunks
 from ..forward.seeding import check_chunk, check_holomorphic, chosen_positions, curried, plain, shape_of, unflatten_arguments, without_aux
 from ..sparse.compressed import Colored, Compressed
 from ..sparse.operators import forward_operator
@@ -34,7 +35,6 @@ from ..support.hints import (
     ValueAndJacobian,
     X,
 )
-from .chunks import Seeds, inexact, push_chunks
 
 # --- public -----------------------------------------------------------------------------------------------------------------
 

@@ -161,7 +161,7 @@ def test_compiled_entries_come_from_one_program(monkeypatch):
     jac = jacobian(f, sparsity=coloring(sparsity(burgers, U)))
     jac(U)
     monkeypatch.setattr(sys.modules["dualad.jit.jit"], "trace", None)
-    monkeypatch.setattr(dualad.sparse.compressed, "Products", None)
+    monkeypatch.setattr(dualad.sparse.compressed, "push_colors", None)
     np.testing.assert_allclose(jac(U[::-1].copy()).toarray(), jacobian(burgers)(U[::-1]), atol=1e-12)
 
 

@@ -105,7 +105,7 @@ def test_entries_are_those_of_the_dense_jacobian(compiled, name):
 
 def test_neighbouring_rows_are_written_together_into_the_entries(monkeypatch):
     pytest.importorskip("llvmlite")
-    monkeypatch.setattr(dualad.sparse.compressed, "Products", None)  # by colours of columns
+    monkeypatch.setattr(dualad.sparse.compressed, "push_colors", None)  # by colours of columns
     jac = jacobian(jit(burgers, verify=False), sparsity=(pattern := sparsity(burgers, LINE)))
     matrix, found = jac(LINE), []
     monkeypatch.setattr(np, "empty", lambda *args, **kwargs: found.append(args) or np.zeros(*args, **kwargs))

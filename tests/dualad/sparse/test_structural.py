@@ -60,12 +60,11 @@ def counted(monkeypatch):
     """The numbers of directions that are pushed."""
     lanes = []
 
-    class Products(structural.Products):
-        def push(self, f, chunk, nan_safe):
-            lanes.append(self.colors.forward_colors)
-            return super().push(f, chunk, nan_safe)
+    def counting(f, args, kwargs, positions, colors, *rest, push=structural.push_colors, **options):
+        lanes.append(colors.forward_colors)
+        return push(f, args, kwargs, positions, colors, *rest, **options)
 
-    monkeypatch.setattr(structural, "Products", Products)
+    monkeypatch.setattr(structural, "push_colors", counting)
     return lanes
 
 

@@ -1,26 +1,28 @@
-"""The unit directions of inputs, pushed forward K at a time, here or on an executor."""
+"""Directions of inputs (unit ones, or those of the colours of their elements), pushed forward K at a time, here or on an executor."""
 
 from math import prod
 
 import numpy as np
 
 from ..core.dispatch import dtype_of
-from ..core.levels import Level
-from ..forward.push import push
-from ..forward.seeding import flatten_arguments, scalar_kinds, shape_of, with_arguments
-from ..forward.streaming import Unchanged, chunk_size, spans
-from ..graph.symbol import Symbol
+from ..core.levels import Handle, Level
 from ..support.costs import CHUNK_BYTES, MEMORY_BYTES
 from ..support.executors import Crew
+from .push import push
+from .seeding import flatten_arguments, scalar_kinds, shape_of, with_arguments
+from .streaming import Unchanged, chunk_size, spans
 
 FLOAT = np.dtype(float)
 
 
 class Seeds:
-    """The unit directions of the inputs, numbered through all leaves."""
+    """The unit directions of the inputs, numbered through all leaves; where the elements have colours, the sums of those of one colour.
 
-    def __init__(self, primals, where, chunk):
-        self.chosen = chunk
+    `rows` are these sums as an array, if they are at hand.
+    """
+
+    def __init__(self, primals, where, chunk, colors=None, rows=None):
+        self.chosen, self.colors, self.rows = chunk, colors, rows
         if len(primals) == 1 and type(primals[0]) is np.ndarray and primals[0].dtype is FLOAT:
             self.leaves, self.structure, self.python_scalars, self.weak = primals, 1, False, False
         else:
@@ -32,16 +34,23 @@ class Seeds:
             start, stop = stop, stop + prod(shape)
             self.slots.append((start, stop, shape))
             largest = max(largest, dtype_of(leaf).itemsize * (stop - start))
-            if type(leaf) is Symbol:  # compiled: nothing passes through the cache, and every chunk is code
+            if isinstance(leaf, Handle) and leaf.level.abstract and leaf.level.id:  # compiled: every chunk is code, and no cache is passed
                 room = MEMORY_BYTES // 16
-        self.size = stop
+        self.size = stop if colors is None else int(colors.max(initial=-1)) + 1 if rows is None else len(rows)
         self.chunk = chunk_size(self.size, largest, chunk, room)
 
-    def directions(self, start, lanes):
-        """Return unit directions from `start` on for each leaf, None where all are zero."""
-        out = []
+    def directions(self, start, stop):
+        """Return directions for each leaf, None where all are zero."""
+        if start == stop:
+            return [None] * len(self.leaves)
+        out, lanes = [], stop - start
+        if self.colors is not None:
+            rows = one_hot(self.colors, start, stop) if self.rows is None else self.rows[start:stop]
+            for leaf, (a, b, shape) in zip(self.leaves, self.slots, strict=True):
+                out.append(rows[:, a:b].reshape(lanes, *shape).astype(dtype_of(leaf), copy=False))
+            return out
         for leaf, (a, b, shape) in zip(self.leaves, self.slots, strict=True):
-            first, last = max(a, start), min(b, start + lanes)
+            first, last = max(a, start), min(b, stop)
             tangent = None
             if first < last:
                 flat, step = np.zeros(lanes * (b - a), dtype_of(leaf)), b - a + 1
@@ -52,6 +61,14 @@ class Seeds:
         return out
 
 
+def one_hot(colors, start, stop):
+    """Return for each of some colours which elements have it, as ones and zeros."""
+    rows = np.zeros((stop - start, len(colors)))
+    chosen = np.flatnonzero((colors >= start) & (colors < stop))
+    rows[colors[chosen] - start, chosen] = 1.0
+    return rows
+
+
 def push_chunks(f, args, kwargs, positions, seeds, nan_safe, has_aux, where, executor=None):
     """Evaluate `f` chunk by chunk, here or on an executor; yields (start, stop, values, tangents, structure of the output, aux)."""
     if executor is None or not seeds.size:
@@ -60,28 +77,26 @@ def push_chunks(f, args, kwargs, positions, seeds, nan_safe, has_aux, where, exe
             stop = min(start + seeds.chunk, seeds.size)
             yield start, stop, *push_chunk(g, seeds, nan_safe, has_aux, where, start, stop)
         return
-    sent = f, args, kwargs, positions, nan_safe, has_aux, where
+    sent, words = (f, args, kwargs, positions, seeds.colors, nan_safe, has_aux, where), "columns" if seeds.colors is None else "colours"
     with Crew(executor, where, {"the function": f, "an argument": (args, kwargs)}) as crew:
         first: list[Unchanged] = []
         lanes = crew.lanes(seeds.size, seeds.chunk, seeds.chosen)
-        for start, stop, pushed in crew.in_order(spans(0, seeds.size, lanes), "columns", push_sent, sent):
-            first = first or [Unchanged(where, "columns") for _ in pushed[0]]
+        for start, stop, pushed in crew.in_order(spans(0, seeds.size, lanes), words, push_sent, sent):
+            first = first or [Unchanged(where, words) for _ in pushed[0]]
             for known, value in zip(first, pushed[0], strict=True):
                 known.check(value, start, stop)
             yield start, stop, *pushed
 
 
 def push_chunk(f, seeds, nan_safe, has_aux, where, start, stop):
-    """Evaluate `f` with some unit directions; returns (values, tangents, structure of the output, aux)."""
-    lanes = max(stop - start, 1)
-    level = Level(lanes, nan_safe, seeds.weak)
-    values, tangents, structure, aux = push(f, seeds.structure, seeds.leaves, seeds.directions(start, lanes), level, where, has_aux)
-    return values, [t if t is None or len(t) == stop - start else t[: stop - start] for t in tangents], structure, aux
+    """Evaluate `f` with some directions; returns (values, tangents, structure of the output, aux)."""
+    level = Level(max(stop - start, 1), nan_safe, seeds.weak)
+    return push(f, seeds.structure, seeds.leaves, seeds.directions(start, stop), level, where, has_aux)
 
 
-def push_sent(f, args, kwargs, positions, nan_safe, has_aux, where, start, stop):
+def push_sent(f, args, kwargs, positions, colors, nan_safe, has_aux, where, start, stop):
     """Run `push_chunk` on a worker."""
-    seeds = Seeds(tuple(args[i] for i in positions), where, 1)
+    seeds = Seeds(tuple(args[i] for i in positions), where, 1, colors)
     return push_chunk(with_arguments(f, args, kwargs, positions), seeds, nan_safe, has_aux, where, start, stop)
 
 
