@@ -64,6 +64,11 @@ class Fit(Storage):
     ----------
     answered, made : evaluations whose result this object took from the folder, and that it computed.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind.
+
     Examples
     --------
     >>> from tempfile import mkdtemp

@@ -25,6 +25,15 @@ class CTZ(Refilled):
         ``"bisect"`` uses the rule above relative to the base (the classical scheme; Griewank 1992): each step is advanced at most ceil(log2
         N) times again.
 
+    Raises
+    ------
+    ValueError
+        If `refill` is neither.
+
+    See Also
+    --------
+    Revolve : for a given number of saved states.
+
     Examples
     --------
     >>> from checkpoint.schedules.actions import Save

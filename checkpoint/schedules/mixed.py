@@ -31,6 +31,11 @@ class Mixed(Schedule):
     ----------
     slots : most states and records held at the same time, the working state not counted; at least 1.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If `slots` is less than 1 or not an integer.
+
     Examples
     --------
     >>> for action in Mixed(2).forward(5):

@@ -28,6 +28,16 @@ class Online(Slotted):
     ----------
     slots : most states saved at the same time, x_0 included, the working state not; at least 1.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If `slots` is less than 1 or not an integer.
+
+    See Also
+    --------
+    CTZ : if the number of saved states may grow with log2 of the length.
+    Revolve : if the length is known.
+
     Examples
     --------
     >>> from checkpoint.schedules.actions import Save

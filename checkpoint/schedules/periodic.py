@@ -22,6 +22,11 @@ class Periodic(Refilled):
     segments : s, or N if that is less; if s does not divide N, the first ones are one step longer. The default, if neither is given, is
         segments of sqrt(N) steps, rounded up.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If both are given, or one is not an integer of at least 1.
+
     Examples
     --------
     >>> from checkpoint.schedules.actions import Save

@@ -27,6 +27,15 @@ class Revolve(Slotted):
     costs : what each step costs, in seconds or any other unit, if that is not the same for all: the chain is then reversed with advances of
         the least total cost, found by dynamic programming. As many as there are steps, at most 4096.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If `slots` is less than 1 or not an integer, or `costs` are not finite numbers of at least 0.
+
+    See Also
+    --------
+    checkpoint.schedules.binomial.advances : how many advances it will take.
+
     Examples
     --------
     >>> for action in Revolve(2).forward(6):

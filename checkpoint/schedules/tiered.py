@@ -24,6 +24,15 @@ class Tiered(Slotted):
     ----------
     memory_slots, disk_slots : most states saved in memory, the working state not counted, and on disk; at least 1, and 0.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If one is less than that or not an integer.
+
+    See Also
+    --------
+    checkpoint.schedules.tiered.traffic : reads and writes of each place.
+
     Examples
     --------
     >>> Tiered(2, 2).on_disk(30)

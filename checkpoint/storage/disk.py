@@ -42,6 +42,11 @@ class Disk(Storage):
         every pull.
     shared : with `resume`: leave other files in `path` alone, instead of refusing the folder.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, or `resume` goes without `path`, or `shared` without `resume`.
+
     Examples
     --------
     >>> session = Disk().open()

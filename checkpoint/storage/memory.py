@@ -387,6 +387,12 @@ class Memory(Storage):
         of double precision to single, so that steps are recomputed and pulled from states that are wrong in the eighth digit, and the
         gradient has an error of that order.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If `copy` is not callable, or `slots` not an integer of at least 1, or there is no such `compress`, or it is given
+        together with `copy`.
+
     Examples
     --------
     >>> session = Memory().open()

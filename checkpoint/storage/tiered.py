@@ -22,6 +22,11 @@ class Tiers(Storage):
     memory, disk : the fast and the slow one.
     on_disk : the places that go to disk.
 
+    Raises
+    ------
+    TypeError
+        If `memory` or `disk` is not a storage.
+
     Examples
     --------
     >>> session = Tiers(on_disk={0}).open()

@@ -61,6 +61,11 @@ class Sweep(Player):
     restorers : with a durable storage, for each sweep (``"first"``, ``"reverse"``) that gives rows to `add_row`: a function that is told,
         before the first call, the rows of those steps that an earlier process has made, as lists of leaves by the index of the step.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, both or neither of `steps` and `until` are given, or `token` without a durable storage.
+
     Examples
     --------
     The derivative of x -> x/3 + 2 repeated 16 times is 3^-16:
