@@ -6,6 +6,7 @@ A pass goes through the operations once. Its rule is asked what to do with each:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -15,9 +16,8 @@ from ..rules.indexing import getitem, is_basic, is_whole, scatter, updated
 from ..rules.kinds import row_says
 from ..rules.shapes import blank, zeros_of_shape
 from ..support.costs import LOOP_TURNS, SMALL_ARRAY_BYTES
-from .arms import with_arms
 from .nested import Branch
-from .program import Program, Value, dead, key_of, values_in
+from .program import Operation, Program, Value, dead, key_of, values_in
 
 
 def optimised(program: Program, exact=True, adjoint=False) -> Program:
@@ -33,9 +33,7 @@ def optimised(program: Program, exact=True, adjoint=False) -> Program:
         program = one(program)
     program.adjoint = adjoint
     if any(type(operation.fn) is Branch for operation in program.operations):
-        program = with_arms(program, partial(optimised, exact=exact, adjoint=adjoint))
-        for one in (common, dead):
-            program = one(program)
+        program = dead(with_arms(program, partial(optimised, exact=exact, adjoint=adjoint)))
         program.adjoint = adjoint
     return program
 
@@ -313,6 +311,57 @@ def restored(program: Program) -> Program:
         return None
 
     return rewritten(program, rule)
+
+
+def with_arms(program: Program, optimise: Callable[[Program], Program]) -> Program:
+    """Return the program with the arms of its branches optimised, for known arguments and outputs that are read; where the test is known,
+    with one of them alone."""
+    new, read, put = program.begun(), program.read, dict[Value, Any]()
+    for old in program.operations:
+        operation = old.renamed(put)
+        if type(old.fn) is not Branch:
+            new.operations.append(operation)
+            continue
+        (test, *given), shown = operation.args, [out in read for out in old.outputs]
+        kept = [out for out, some in zip(old.outputs, shown, strict=True) if some]
+        if type(test) is not Value:
+            arm, inputs = specialised(old.fn.then if test else old.fn.otherwise, given, new.constants, shown)
+            put.update(zip(kept, alone(new, arm, inputs), strict=True))
+            continue
+        made = [specialised(body, given, new.constants, shown) for body in old.fn.bodies.values()]
+        arms, given = [optimise(arm) for arm, _ in made], list(dict.fromkeys(x for _, inputs in made for x in inputs))
+        for arm, (_, inputs) in zip(arms, made, strict=True):
+            arm.inputs = [inputs[x] if x in inputs else arm.value(x) for x in given]
+        new.operations.append(Operation(Branch(*arms), (test, *given), {}, tuple(kept), True, old.line))
+    return new.finished(program.outputs, put)
+
+
+def specialised(body: Program, given, constants, shown) -> tuple[Program, dict]:
+    """Return a program with these outputs for arguments of which some are literals or constants; and by the others its inputs."""
+    arm, swap, inputs = body.begun(), dict[Value, object](), dict[Value, Value]()
+    for value, x in zip(body.inputs, given, strict=True):
+        if type(x) is not Value:
+            swap[value] = x
+        elif x in constants:
+            arm.constants[value] = constants[x]
+        elif inputs.setdefault(x, value) is not value:
+            swap[value] = inputs[x]
+    arm.inputs, arm.adjoint = list(inputs.values()), body.adjoint
+    arm.operations = [operation.renamed(swap) for operation in body.operations]
+    return arm.finished((out for out, some in zip(body.outputs, shown, strict=True) if some), swap), inputs
+
+
+def alone(new: Program, arm: Program, inputs: dict) -> list:
+    """Enter an arm into the program around its branch, and return its outputs."""
+    put = {value: x for x, value in inputs.items()}
+    for value, array in arm.constants.items():
+        put[value] = new.constant(array)
+        put[value].kind = value.kind
+    for operation in arm.operations:
+        outputs = tuple(map(new.value, operation.outputs))
+        new.operations.append(operation.renamed(put, outputs))
+        put.update(zip(operation.outputs, outputs, strict=True))
+    return [put.get(out, out) if type(out) is Value else out for out in arm.outputs]
 
 
 def fixed(index):
