@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
-from functools import cache, partial
+from functools import partial
 from typing import Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
@@ -336,7 +336,9 @@ def of_constants(spec: StepSpec, tape: Tape, loop: Loop) -> Any:
 
 def run_compiled_spec(spec: StepSpec, tape: Tape | None, loop: Loop) -> tuple[Any, str | None]:
     """Run the chain of a compiled step in segments, recorded where there is a tape; return the result, or why it cannot be done."""
-    NotCompiled, Retraced, run_compiled, record_compiled = of_compiled_steps()
+    from .compiled import NotCompiled, Retraced, run_compiled
+    from .compiled_entry import record_compiled
+
     run = partial(run_compiled, spec, loop) if tape is None else partial(record_compiled, spec, tape, loop, run_spec)
     try:
         if BACKENDS.get("llvm", BACKENDS["numpy"]) is BACKENDS["numpy"]:
@@ -359,12 +361,3 @@ def run_compiled_spec(spec: StepSpec, tape: Tape | None, loop: Loop) -> tuple[An
     except NotCompiled as reason:
         ignored = "" if tape is None or loop.block is None else f"; block={loop.block} is not used"
         return None, f"steps one by one, because {reason}{ignored}"
-
-
-@cache
-def of_compiled_steps() -> Any:
-    """Return what runs compiled steps, imported with the first one; a statement in each call would take 1 us of the 120 of four steps."""
-    from .compiled import NotCompiled, Retraced, run_compiled
-    from .compiled_entry import record_compiled
-
-    return NotCompiled, Retraced, run_compiled, record_compiled

@@ -114,8 +114,6 @@ class Segments:
         """Take the loops of the paths that the step is known to take, and takes in the next steps."""
         self.stepper.look_ahead(k, x, self.length)
         self.loops = self.stepper.advance_loops()
-        if not self.loops.compiled:
-            self.stepper.compile(self.loops)
         self.work = [array for unit in self.loops.work(self.room) for array in unit]
 
     def learn(self, k: int, x: State) -> State | None:
@@ -205,8 +203,6 @@ class Reversal:
     def renew(self) -> None:
         """Take the loops of the paths that the step is known to take."""
         self.loops, self.of = self.known_loops(), self.segments.stepper.compiled
-        if not self.loops.compiled:
-            self.segments.stepper.compile(self.loops)
         self.work = self.loops.work(self.segments.room)
 
     def begin(self, d: list[np.ndarray], e: list[np.ndarray], spare: Any, states: list[np.ndarray]) -> None:

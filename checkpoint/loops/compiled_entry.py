@@ -101,7 +101,7 @@ def swept_blocks(entry: CompiledEntry, tape: Tape, loop: Loop, stats: Stats) -> 
     if storage.durable:
         options |= entry.durable_options(tape, loop.token, entry.blocks.size, loop.until)
     if steps is None:
-        options["until"] = BlockEnd(proxy(entry))
+        options["until"] = unowned(entry.ends)
     blocks = None if steps is None else -(-steps // entry.blocks.size)
     step: Any = unowned(entry.make_block)
     step.many = unowned(entry.advance)
@@ -145,18 +145,6 @@ class OneBlock:
         self.seconds += perf_counter() - started
         stats.saves, stats.loads, stats.seconds = self.forwards, self.backwards, self.seconds
         stats.peak_states, stats.peak_bytes = 1, self.entry.stepper.nbytes
-
-
-class BlockEnd:
-    """The predicate of the sweep, of blocks; without attributes that a digest would count."""
-
-    __slots__ = ("entry",)
-
-    def __init__(self, entry: CompiledEntry) -> None:
-        self.entry = entry
-
-    def __call__(self, j: int, x: State) -> bool:
-        return self.entry.ends(j, x)
 
 
 class CompiledEntry(ChainEntry):
@@ -267,8 +255,6 @@ class CompiledEntry(ChainEntry):
     def keep(self, j: int, x: State) -> State:
         """Make the steps of the last block, and keep the states inside of it: it is pulled next."""
         first, stop = self.block(j)
-        if stop == first + 1:
-            return self.segments.advance(first, stop, x)[0]
         x, self.inside = self.filled(first, stop, x, self.reversal.buffer(self.blocks.size))
         return x
 

@@ -243,12 +243,9 @@ class StepSpec:
 
     # --- specs like this one ----------------------------------------------------------------------------------------------------
 
-    def rows_tree(self, inputs: list[Any]) -> Any:
-        """Return these leaves of inputs as a tree, None where the step is given no rows."""
-        return optree.tree_unflatten(self.inputs_structure, inputs) if self.has_inputs else None
-
     def with_leaves(self, state: list[Any], params: list[Any], inputs: list[Any]) -> StepSpec:
-        return StepSpec(self.step, self.source, self.tree(state), self.arguments(params), self.rows_tree(inputs), self.outputs)
+        rows: Any = optree.tree_unflatten(self.inputs_structure, inputs)
+        return StepSpec(self.step, self.source, self.tree(state), self.arguments(params), rows, self.outputs)
 
 
 def one_level_down(leaves: Iterable[Any], tape: Tape) -> tuple[list[Any], list[Any]]:

@@ -328,7 +328,7 @@ class Stepper:
         return self.emitted(key, lambda: emit_pull(self.step(), self.pull(rows, params, nan_safe), self.compiled.threads))
 
     def emitted(self, key: Hashable, make: Callable[[], ChainKernels]) -> ChainKernels:
-        """Return loops that were made before for this program, or are now."""
+        """Return compiled loops that were made before for this program, or are now."""
 
         def emit() -> tuple[ChainKernels | NoLoopForm, Any]:
             try:
@@ -339,6 +339,8 @@ class Stepper:
         loops, _ = kept(self.compiled, key, emit)
         if isinstance(loops, NoLoopForm):
             raise NotCompiled(str(loops))
+        if not loops.compiled:
+            self.compile(loops)
         return loops
 
     def compile(self, loops: ChainKernels) -> None:
