@@ -8,12 +8,15 @@ from checkpoint import Stats, chain, grad, hvp
 from dualad import jit
 
 
-def has_eager_derivatives(f, x, t, backend, rtol, atol):
-    """Check a compiled function, its gradient, and the product of its Hessian, in which tangents are, too, and a direction."""
+def has_eager_derivatives(f, x, t, backend, rtol, atol, in_loops=True):
+    """Check a compiled function, its gradient, and the product of its Hessian and a direction: values, and that loops compute them."""
     size = np.size(f(x))
     loss = lambda x: np.sum(np.sin(np.ravel(f(x))) * np.arange(1.0, 1.0 + size))
-    for made in (lambda x: f(x), *([] if backend == "numpy" else [grad(loss)]), lambda x: hvp(loss, x, t)):
-        np.testing.assert_allclose(jit(made, backend=backend)(x), made(x), rtol=rtol, atol=atol)
+    product = lambda x: hvp(loss, x, t)
+    for made in (lambda x: f(x), *([] if backend == "numpy" else [grad(loss)]), product):
+        fast = jit(made, backend=backend)
+        np.testing.assert_allclose(fast(x), made(x), rtol=rtol, atol=atol)
+        assert "called" not in fast.explain(x) or made is product or not in_loops, fast.explain(x)
 
 
 def chain_is_made_in_blocks(turn, x, rtol, atol=0.0):

@@ -181,6 +181,8 @@ SUMS = {
     "nothing": (lambda x: x[0] * (np.sum(x[x > 5.0]) + np.prod(x[x > 5.0])), X),
 }
 ALL = EXACT | SUMS
+#: whose gradients NumPy computes in part, though not those of steps
+IN_STEPS = ["a number for all", "a number at positions", "piecewise"]
 BACKENDS = pytest.mark.parametrize("backend", [None, "numpy"])
 
 
@@ -215,10 +217,11 @@ def test_derivatives_are_those_of_eager_code(name):
         return np.sum(np.real(y * np.conj(y)) * 0.5 + np.real(y) * np.reshape(TABLE[0] + np.arange(np.size(y)), np.shape(y)))
 
     expected, compiled = grad(loss)(x), jit(loss)
-    together = jit(lambda x: (grad(loss)(x), hessian(loss)(x)))(x)
-    for derived in (grad(compiled)(x), together[0], gradient(compiled)(x), jit(gradient(loss), backend="numpy")(x)):
+    reverse = jit(grad(loss))
+    for derived in (grad(compiled)(x), reverse(x), gradient(compiled)(x), jit(gradient(loss), backend="numpy")(x)):
         np.testing.assert_allclose(derived, expected, rtol=1e-11, atol=1e-12)
-    np.testing.assert_allclose(together[1], hessian(loss)(x), rtol=1e-11, atol=1e-12)
+    assert "called" not in reverse.explain(x) or name in ("parts", "complex", *IN_STEPS), "the first two are functions of NumPy's"
+    np.testing.assert_allclose(jit(hessian(loss))(x), hessian(loss)(x), rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -327,7 +330,7 @@ def test_any_mask(x, m):
             np.testing.assert_allclose(got, derived[0], rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize("name", [name for name in ALL if name not in ("parts", "complex")])  # which call functions of NumPy's
+@pytest.mark.parametrize("name", ["bodies", "positions of two axes", "running sums", "medians that keep axes", *IN_STEPS])
 def test_steps_that_select_are_made_in_blocks(name):
     f, x = ALL[name]
     step, stats = jit(lambda k, x: 0.99 * x + 0.001 * np.sum(np.real(f(x)))), Stats()

@@ -125,18 +125,10 @@ def test_derivatives_are_the_eager_ones(step, shape):
         has_eager_derivatives(step, x, t, backend, 1e-12, 1e-13)
 
 
-@steps
-def test_a_chain_is_made_in_blocks(step):
-    in_blocks(step, np.float64, 1e-10)
-
-
-@pytest.mark.parametrize("name", ["interp", "running maximum"])
-def test_a_chain_of_single_precision_is_made_in_blocks(name):
-    in_blocks(lambda x: STEPS[name](x).astype(x.dtype), np.float32, 1e-3)
-
-
-def in_blocks(step, dtype, accuracy):
-    x = np.random.default_rng(1).normal(size=16).astype(dtype)
+@pytest.mark.parametrize(("dtype", "accuracy"), [(np.float64, 1e-10), (np.float32, 1e-3)])
+@pytest.mark.parametrize("name", ["sort", "interp in itself", "running maximum", "assignment at traced places"])
+def test_a_chain_is_made_in_blocks(name, dtype, accuracy):
+    x, step = np.random.default_rng(1).normal(size=16).astype(dtype), lambda x: STEPS[name](x).astype(x.dtype)
     chain_is_made_in_blocks(lambda k, x: 0.9 * np.sin(x) + 0.05 * step(x), x, accuracy, accuracy)
 
 
