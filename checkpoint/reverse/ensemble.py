@@ -11,10 +11,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import optree
 
-from dualad.forward.seeding import check_flags, check_function, chosen_positions
+from dualad.forward.seeding import check_function, chosen_positions
 from dualad.jit.jit import Jit
 from dualad.jit.members import Members, results_of
 from dualad.support.callers import trim, trimmed
+from dualad.support.checks import flags
 from dualad.support.executors import Crew, Unpicklable, check_executor
 from dualad.support.hints import Argnums
 from dualad.support.progress import Bar
@@ -104,7 +105,7 @@ def map_gradients(
     [-2.0, -4.0]
     """
     check_function(f, "map_gradients")
-    check_flags("map_gradients", nan_safe=nan_safe)
+    flags("map_gradients", nan_safe=nan_safe)
     check_executor(executor, "map_gradients")
     if not isinstance(xs, Iterable) or isinstance(xs, dict | str) or (hasattr(xs, "ndim") and not xs.ndim):
         raise TypeError(f"map_gradients: xs is {type(xs).__name__} {xs!r}: give the members, a list of what f takes as its first argument")

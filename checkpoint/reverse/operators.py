@@ -18,7 +18,7 @@ from dualad.core.dispatch import apply, indexed, strengthen
 from dualad.core.levels import Handle, new, shared_view
 from dualad.core.traced import GETITEM, Traced
 from dualad.forward.generated import SHORT, define_operators
-from dualad.forward.operators import BASIC, SETTINGS, rounds_itself
+from dualad.forward.operators import BASIC, rounds_itself
 from dualad.rules.cotangents import FLOAT
 from dualad.rules.indexing import getitem
 from dualad.rules.kinds import ROWS, Abstract, Composite, Constant, Differentiable, Elementwise
@@ -183,6 +183,9 @@ def array_function(self: Var, fn: Callable[..., Any], types: Any, args: Any, kwa
     ):
         return fn(*values, **kwargs)
     return Traced.__array_function__(self, fn, types, args, kwargs)
+
+
+SETTINGS = {str, int, bool, type(None)}  # what is said by keyword besides arrays
 
 
 def of_one_level(args: Any, tape: Tape) -> bool:

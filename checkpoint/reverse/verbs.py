@@ -14,7 +14,6 @@ from dualad.core.dispatch import dtype_of
 from dualad.forward.push import push_along
 from dualad.forward.seeding import (
     check_chunk,
-    check_flags,
     check_function,
     check_holomorphic,
     chosen_positions,
@@ -31,6 +30,7 @@ from dualad.sparse.structural import from_structure
 from dualad.sparse.vectors import Flattened, flat, shaped_like, sizes
 from dualad.sparse.verbs import sparse_function
 from dualad.support.callers import trim, trimmed
+from dualad.support.checks import flags
 from dualad.support.hints import Argnums, Aux, Chunk, Decorator, Element, Flags, Fn, Jacobian, JacobianOptions, Rest, Result, X, typed_as
 from dualad.verbs.hessian import hessian as forward_hessian
 from dualad.verbs.hessian import sparse_hessian
@@ -88,7 +88,7 @@ def vjp(f: Callable[..., Any], *primals: Any, nan_safe: bool = False, has_aux: b
     try:
         check_function(f, "vjp")
         if nan_safe or has_aux:
-            check_flags("vjp", nan_safe=nan_safe, has_aux=has_aux)
+            flags("vjp", nan_safe=nan_safe, has_aux=has_aux)
         recording = Recording(f, primals, "vjp", nan_safe, has_aux)
     except Exception as error:
         trim(error)
@@ -230,7 +230,7 @@ def linearize(f: Callable[..., Any], *primals: Any, nan_safe: bool = False, has_
     (9.0, 6.0, 12.0)
     """
     check_function(f, "linearize")
-    check_flags("linearize", nan_safe=nan_safe, has_aux=has_aux)
+    flags("linearize", nan_safe=nan_safe, has_aux=has_aux)
     recording = Recording(f, primals, "linearize", nan_safe, has_aux)
     recording.release()
 
@@ -273,7 +273,7 @@ def hvp(f: Callable[[Any], Any], x: Any, v: Any, *, nan_safe: bool = False, has_
     array([10.,  6.])
     """
     check_function(f, "hvp")
-    check_flags("hvp", nan_safe=nan_safe, has_aux=has_aux)
+    flags("hvp", nan_safe=nan_safe, has_aux=has_aux)
     _, *pushed = push_along(gradient_function(f, 0, "hvp", nan_safe, has_aux), (x,), (v,), nan_safe, has_aux, "hvp", ("x", "v"))
     return tuple(pushed) if has_aux else pushed[0]
 

@@ -87,6 +87,11 @@ def indexed(x, index):
     return apply(getitem, (x, index), {})
 
 
+def with_parts(like, parts):
+    """Return parts in a tuple, a list or a named tuple, as `like` is."""
+    return type(like)(parts) if type(like) in (tuple, list) else type(like)(*parts)
+
+
 def with_numpy_value(fn, body, args, kwargs):
     """Evaluate a body, with NumPy's own value."""
     top = highest((*args, *kwargs.values()), deep=True)
@@ -158,21 +163,15 @@ def write_out(row, args, kwargs, out):
                     f"{np.shape(result)}"
                 )
             symbol = "@" if row.fn is np.matmul else SYMBOLS.get(row.operator)
-            if symbol is not None and target is args[0]:
-                refuse_plain_target(target, result, symbol)
+            if symbol is not None and target is args[0] and isinstance(result, Handle) and cannot_hold(target):
+                raise TypeError(
+                    f"a {symbol}= x of a traced x: a is a plain array, which cannot hold derivatives. Write a = a {symbol} x, or make a "
+                    f"with np.zeros_like(x, shape=...) or, from a plain array b, with np.array(b, like=x)"
+                )
             write(target, ..., result, row.name, casting)
     if len(outs) > 1:
         return tuple(result if target is None else target for target, result in zip(outs, results, strict=True))
     return results if outs[0] is None else outs[0]
-
-
-def refuse_plain_target(target, result, symbol):
-    """Raise where ``a += x`` would write a derivative into an array of plain numbers."""
-    if isinstance(result, Handle) and cannot_hold(target):
-        raise TypeError(
-            f"a {symbol}= x of a traced x: a is a plain array, which cannot hold derivatives. Write a = a {symbol} x, or make a "
-            f"with np.zeros_like(x, shape=...) or, from a plain array b, with np.array(b, like=x)"
-        )
 
 
 def cannot_hold(target):
@@ -205,7 +204,10 @@ def masked_call(ufunc, args, kwargs, where):
     mask = primal(where)
     if isinstance(mask, Handle):  # a program has one shape for all values: the others are computed, too, where no partial is infinite
         index: Any = ...
-        results = ufunc(*(masked_operand(arg, mask) for arg in args), **kwargs)
+        results = ufunc(
+            *(arg if type(arg) in (bool, int, float, complex) else np.where(mask, arg, harmless_number(dtype_of(arg))) for arg in args),
+            **kwargs,
+        )
     else:
         index = mask = np.broadcast_to(mask, outs[0].shape)
         results = ufunc(*(np.broadcast_to(arg, mask.shape)[mask] for arg in args), **kwargs)
@@ -214,24 +216,9 @@ def masked_call(ufunc, args, kwargs, where):
     return outs if len(outs) > 1 else outs[0]
 
 
-def masked_operand(arg, mask):
-    """Return an operand with a number in the place of what a mask leaves out."""
-    if type(arg) in (bool, int, float, complex):
-        return arg
-    return np.where(mask, arg, harmless_number(dtype_of(arg)))
-
-
 def harmless_number(dtype):
     """Return the number that stands where a mask is false: most functions and their derivatives are finite at it."""
     return dtype.type(0.5 if dtype.kind in "fc" else dtype.kind != "b")
-
-
-def one_axis(axis, ndim, method):
-    """Return the axis that NumPy takes a tuple of one for, and None of an array of one axis; others raise as there."""
-    axes = tuple(range(ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    if len(axes) != 1:
-        raise ValueError(f"{method} does not allow multiple axes")
-    return axes[0]
 
 
 def apply_method(ufunc, method, args, kwargs):
@@ -266,8 +253,11 @@ def apply_method(ufunc, method, args, kwargs):
         kwargs = {**kwargs, "axis": 0}
     if method in ("accumulate", "reduceat"):
         at = 1 if method == "accumulate" else 2
-        axis = one_axis(args[at] if len(args) > at else kwargs.get("axis", 0), np.ndim(args[0]), method)
-        args, kwargs = (*args[:at], axis, *args[at + 1 :]), {key: value for key, value in kwargs.items() if key != "axis"}
+        axis = args[at] if len(args) > at else kwargs.get("axis", 0)
+        axes = tuple(range(np.ndim(args[0]))) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+        if len(axes) != 1:
+            raise ValueError(f"{method} does not allow multiple axes")
+        args, kwargs = (*args[:at], *axes, *args[at + 1 :]), {key: value for key, value in kwargs.items() if key != "axis"}
     out = kwargs.pop("out", None)
     kwargs = {key: value for key, value in kwargs.items() if value is not None or key == "axis"}
     own = constant or same in ROWS or method == "at"

@@ -7,7 +7,7 @@ from ..rules.cotangents import is_symbolic
 from ..rules.indexing import restate
 from ..rules.kinds import ROWS
 from ..rules.shapes import as_array
-from .dispatch import dtype_of
+from .dispatch import dtype_of, with_parts
 from .levels import Handle
 
 RESTATE = ROWS[restate]
@@ -37,8 +37,7 @@ def handles_in(args):
 def with_value(result, value, level, fn):
     """Return a result of a level (or each of several) with another value of its shape and the same derivative."""
     if isinstance(value, tuple | list):
-        parts = [with_value(part, own, level, fn) for part, own in zip(result, value, strict=True)]
-        return type(value)(parts) if type(value) in (tuple, list) else type(value)(*parts)
+        return with_parts(value, [with_value(part, own, level, fn) for part, own in zip(result, value, strict=True)])
     if isinstance(value, np.poly1d):
         return np.poly1d(with_value(np.poly1d(result).coeffs, value.coeffs, level, fn))
     result = as_array(result)  # else traced numbers in a list, or in an array of objects, would lose their derivatives
@@ -46,11 +45,7 @@ def with_value(result, value, level, fn):
         return value
     shape = np.shape(value)
     if result.shape != shape:
-        if long_axes(result.shape) != long_axes(shape):
+        if [n for n in result.shape if n != 1] != [n for n in shape if n != 1]:
             raise RuntimeError(f"{public_name(fn)}: its rule in dualad gives shape {result.shape}, NumPy {shape}: please report this call")
         result = np.reshape(result, shape)
     return result._interpret(RESTATE, (result,), {}, lambda plain: value)
-
-
-def long_axes(shape):
-    return [n for n in shape if n != 1]

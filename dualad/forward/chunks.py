@@ -4,15 +4,13 @@ from math import prod
 
 import numpy as np
 
-from ..core.dispatch import dtype_of
+from ..core.dispatch import FLOAT, dtype_of
 from ..core.levels import Handle, Level
 from ..support.costs import CHUNK_BYTES, MEMORY_BYTES
 from ..support.executors import Crew
 from .push import push
 from .seeding import flatten_arguments, scalar_kinds, shape_of, with_arguments
 from .streaming import Unchanged, chunk_size, spans
-
-FLOAT = np.dtype(float)
 
 
 class Seeds:

@@ -6,6 +6,7 @@ a rule: `Dual` and the tape wrap the (K, ...) buffers before and unwrap them aft
 
 import numpy as np
 
+from ..core.dispatch import with_parts
 from ..core.levels import new
 from ..core.traced import Traced
 from ..rules.batching import aligned
@@ -40,11 +41,7 @@ class Directions(Traced):
         if ans is NotImplemented:
             ans = loop(row, raw, kwargs, batched)
         if issubclass(type(ans), tuple | list):
-            return (
-                type(ans)(wrap(part, level) for part in ans)
-                if type(ans) in (tuple, list)
-                else type(ans)(*(wrap(part, level) for part in ans))
-            )
+            return with_parts(ans, [wrap(part, level) for part in ans])
         return wrap(ans, level)
 
     def _in_place(self, operate, other):
@@ -67,8 +64,7 @@ def loop(row, args, kwargs, batched):
     count = next(args[i].shape[0] for i in batched)
     results = [row.call(*(arg[k] if i in batched else arg for i, arg in enumerate(args)), **kwargs) for k in range(count)]
     if isinstance(results[0], tuple | list):
-        parts = [np.stack(part) for part in zip(*results, strict=True)]
-        return type(results[0])(parts) if type(results[0]) in (tuple, list) else type(results[0])(*parts)
+        return with_parts(results[0], [np.stack(part) for part in zip(*results, strict=True)])
     return np.stack(results)
 
 

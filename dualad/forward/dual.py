@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core import methods as _methods  # noqa: F401  (gives Traced its operators)
 from ..core.conversions import STANDING, check_result, is_container, lifter_of, refuse_kind
-from ..core.dispatch import dtype_of, no_derivative_for, primal, strengthen
+from ..core.dispatch import FLOAT, dtype_of, no_derivative_for, primal, strengthen, with_parts
 from ..core.levels import Handle, Level, Owner, new, shared_view, version_of
 from ..core.traced import Traced
 from ..core.with_numpy_value import with_numpy_value
@@ -116,7 +116,7 @@ class Dual(Traced):
         if issubclass(type(ans), tuple | list):
             parts = [None] * len(ans) if tangent is None else tangent
             duals = [self._result(row, part, t, level, written, values) for part, t in zip(ans, parts, strict=True)]
-            return type(ans)(duals) if type(ans) in (tuple, list) else type(ans)(*duals)
+            return with_parts(ans, duals)
         result = self._result(row, ans, tangent, level, written, values)
         if row.view is not None and row.views(args) and shows_memory(ans, values[0]):
             result.alias = shared_view(args[0], args[0].alias, row.viewed, tuple(args[1:]), kwargs)
@@ -185,7 +185,6 @@ class Dual(Traced):
 
 
 Dual._restate = with_numpy_value  # type: ignore[method-assign]
-FLOAT = np.dtype(float)
 
 
 def make_dual(value, tangent, level):

@@ -15,7 +15,7 @@ from ..core.dispatch import indexed
 from ..core.levels import Owner, View, new, shared_view, version_of
 from ..core.traced import Traced
 from ..rules.indexing import getitem
-from ..rules.kinds import ROWS, Constant, Elementwise, strong_multiply
+from ..rules.kinds import ROWS, Elementwise, strong_multiply
 from ..rules.partials import ANS, FIRST, MINUS_ONE, ONE, SECOND, product, scale
 from .dual import Dual
 from .generated import SHORT, define_operators
@@ -75,12 +75,14 @@ def general_operator(row, method, reflected):
     slow, operate = getattr(Traced, method), row.of_numbers
 
     def general(self, other):
-        kind, value = type(other), type(self.primal)
-        if is_current(self) and (
-            rounds_itself(value, type(other.primal))
-            if kind is Dual and other.level is self.level and is_current(other)
-            else rounds_itself(value, kind) and (kind is not np.ndarray or other.dtype != object)
-        ):
+        x, kind = self.primal, type(other)
+        if kind is Dual:
+            y = other.primal if other.level is self.level else other
+            plainly = other.level.id <= self.level.id and is_current(other)
+        else:
+            y, plainly = other, kind is not np.ndarray or other.dtype != object
+        kinds = {type(x), type(y)}
+        if plainly and is_current(self) and (rounds_itself(type(x), type(y)) or (Dual in kinds and kinds <= OF_DUALS)):
             try:
                 return self._interpret(row, (other, self) if reflected else (self, other), {}, operate)
             except (ZeroDivisionError, OverflowError):  # of Python's complex numbers, where NumPy has inf or NaN
@@ -91,6 +93,7 @@ def general_operator(row, method, reflected):
 
 
 ROUNDING = {np.ndarray, complex, np.complex128, np.complex64, np.float64, np.float32, np.float16}
+OF_DUALS = ROUNDING | {Dual, float, int}
 
 
 def rounds_itself(first, second):
@@ -190,21 +193,7 @@ def array_function(self, fn, types, args, kwargs):
         joined = join(fn, self.level, args[0], **kwargs)
         if joined is not None:
             return joined
-    elif (
-        type(row) is Constant
-        and row.complex_body is None
-        and len(args) == 1
-        and args[0] is self
-        and self.level.plain
-        and SETTINGS.issuperset(map(type, kwargs.values()))
-        and ((alias := self.alias) is None or alias.base.alias is None)
-    ):
-        return fn(self.primal, **kwargs)
     return Traced.__array_function__(self, fn, types, args, kwargs)
-
-
-FLOATS, ARRAYS = {float}, {np.ndarray}
-SETTINGS = {str, int, bool, type(None)}  # what is said by keyword besides arrays
 
 
 def join(fn, level, parts, axis=0, **options):
@@ -225,9 +214,9 @@ def join(fn, level, parts, axis=0, **options):
         tangents.append(part.tangent)
     kinds = set(map(type, values))
     r = new(Dual)
-    if kinds == FLOATS and fn is np.stack and (axis == 0 or axis == -1):
+    if kinds == {float} and fn is np.stack and (axis == 0 or axis == -1):
         r.primal, r.tangent = np.array(values), np.array(tangents) if level.directions is None else np.array(tangents).T.copy()
-    elif kinds == ARRAYS:
+    elif kinds == {np.ndarray}:
         r.primal = fn(values, axis=axis)
         r.tangent = fn(tangents, axis=axis if level.directions is None or axis < 0 else axis + 1)
     else:

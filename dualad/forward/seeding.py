@@ -12,7 +12,7 @@ import numpy as np
 import optree
 
 from ..core.conversions import STANDING, lift, refuse_stale
-from ..core.dispatch import array, dtype_of, primal
+from ..core.dispatch import FLOAT, array, dtype_of, primal
 from ..core.levels import FILLED, Handle
 from ..core.traced import Traced
 from ..dask.arrays import LAZY, to_dask
@@ -153,9 +153,8 @@ def flatten_output(out, where):
             not issubclass(type(leaf), Traced | int | float | complex | np.ndarray | np.generic)
             or getattr(leaf, "dtype", FLOAT).kind not in "biufc"
         ):
-            place = "".join(f"[{part!r}]" for part in path)
             raise TypeError(
-                f"{where}: the function returned {type(leaf).__name__} {leaf!r} at output{place}, which is no number "
+                f"{where}: the function returned {type(leaf).__name__} {leaf!r} at output{indexed(path)}, which is no number "
                 f"or array: return numbers, arrays, or a tuple, list, dict or named tuple of them (register a "
                 f"dataclass with dualad.register_dataclass); has_aux=True passes a second result through"
             )
@@ -164,9 +163,6 @@ def flatten_output(out, where):
     if not leaves:
         raise TypeError(f"{where}: the function returned {out!r}, which holds no number or array to differentiate: return the result")
     return leaves, structure
-
-
-FLOAT = np.dtype(float)
 
 
 def split_value(leaf, level):
@@ -276,11 +272,6 @@ def curried(verb):
         return verb(f, *args, **kwargs)
 
     return transform
-
-
-def check_flags(where, **given):
-    for name, value in given.items():
-        flag(value, where=where, argument=name)
 
 
 def check_function(f, where, argument="the first argument"):

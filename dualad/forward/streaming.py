@@ -1,5 +1,7 @@
 """Streaming in chunks: their size for a budget of bytes, and where they are written."""
 
+from math import prod
+
 import numpy as np
 
 from ..support.byte_sizes import format_bytes, parse_bytes
@@ -118,14 +120,14 @@ def make_writer(out, where, what):
     A block has its columns (of the shape of f's value) or rows (of the shape of x) along the first axis.
     """
     if callable(out):
-        return lambda start, stop, block, rows, columns: out(slice(start, stop), columns_last(block) if what == "column" else block)
+        return lambda start, stop, block, rows, columns: out(slice(start, stop), np.moveaxis(block, 0, -1) if what == "column" else block)
     if not hasattr(out, "__setitem__") or not hasattr(out, "shape"):
         raise TypeError(f"{where}: out is {out!r}: give an array, a memmap, or a function of a slice and a block of {what}s")
     if issubclass(type(out), np.ndarray) and not out.flags.writeable:
         raise ValueError(f"{where}: out is read-only: open a memmap with mode 'r+' or 'w+'")
 
     def write(start, stop, block, rows, columns):
-        full, flat = (*rows, *columns), (size_of(rows), size_of(columns))
+        full, flat = (*rows, *columns), (prod(rows), prod(columns))
         shape = tuple(out.shape)
         if shape not in (full, flat):
             raise ValueError(f"{where}: out has shape {shape}, the Jacobian {full}" + (f", or {flat} flat" if flat != full else ""))
@@ -141,17 +143,8 @@ def make_writer(out, where, what):
             return
         index = (slice(start, stop),) if len(own) == 1 else np.unravel_index(np.arange(start, stop), own)
         if what == "column":
-            out[(Ellipsis, *index)] = columns_last(block)
+            out[(Ellipsis, *index)] = np.moveaxis(block, 0, -1)
         else:
             out[index] = block
 
     return write
-
-
-def columns_last(block):
-    """Return a block with its first axis last."""
-    return np.moveaxis(block, 0, -1)
-
-
-def size_of(shape):
-    return int(np.prod(shape, dtype=int))

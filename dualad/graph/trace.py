@@ -11,7 +11,7 @@ import numpy as np
 from numpy._core.umath import _extobj_contextvar  # the state of floating-point errors: another object after each `np.errstate`
 from numpy.lib.stride_tricks import as_strided
 
-from ..core.dispatch import array, holds_traced
+from ..core.dispatch import array, holds_traced, with_parts
 from ..core.levels import Level, errors_as_in, new
 from ..core.traced import Traced
 from ..rules.calling import public_name, without_defaults
@@ -233,7 +233,7 @@ class Trace(Level):
                 self.symbol(part, value) for part, value in zip(result, self.program.append(fn, entered, named, result, line), strict=True)
             ]
             parts[0] = self.tried_in(row, args, entered, parts[0])
-            return type(result)(parts) if type(result) in (tuple, list) else type(result)(*parts)
+            return with_parts(result, parts)
         if not numeric(result):
             raise self.refuse(f"{public_name(fn)} of traced values gives {type(result).__name__} {result!r}, which is no array or number")
         made = self.symbol(result, self.program.append(fn, entered, named, result, line))

@@ -69,12 +69,15 @@ def one_over(divisor):
 
 
 def evaluate_partial(partial, ans, args):
-    """Return a partial; where Python's floats raise, as NumPy's numbers have it (inf)."""
+    """Return a partial; where Python's numbers raise, as NumPy's have it (inf)."""
     try:
         return partial(ans, *args)
     except (ZeroDivisionError, OverflowError):
         with np.errstate(all="ignore"):
-            return partial(*(np.float64(v) if type(v) in (float, int) else v for v in (ans, *args)))
+            return partial(*(NUMPYS[type(v)](v) if type(v) in NUMPYS else v for v in (ans, *args)))
+
+
+NUMPYS = {float: np.float64, int: np.float64, complex: np.complex128}
 
 
 def product(partial, t, ans, args, mine=False):
@@ -89,7 +92,7 @@ def product(partial, t, ans, args, mine=False):
             return p * t
         return np.multiply(p, t, t) if mine else scale(p, t, ans, args)
     d = divisor(ans, *args)
-    if type(d) in (float, int) and not d:
+    if type(d) in NUMPYS and not d:
         return evaluate_partial(partial, ans, args) * t
     buffer = t if mine else d if reusable(d, t, ans, args) else None
     return t / d if buffer is None else np.divide(t, d, buffer)

@@ -9,6 +9,7 @@ from functools import wraps
 import numpy as np
 import optree
 
+from ..core.dispatch import FLOAT
 from ..core.levels import Level
 from ..forward.chunks import Seeds, inexact, push_chunks
 from ..forward.push import push
@@ -171,9 +172,6 @@ def in_outer_call(where):
         f"{where}: f is being differentiated or compiled by an outer call, and a matrix of SciPy holds plain numbers only: "
         f"leave out sparsity= there, or jit f itself"
     )
-
-
-FLOAT = np.dtype(float)
 
 
 def check_columns(colors, leaves, holomorphic, where):

@@ -6,7 +6,7 @@ that of the way taken there. What has no derivative (comparisons, integers) is p
 
 import numpy as np
 
-from ..core.dispatch import dtype_of, strengthen
+from ..core.dispatch import dtype_of, strengthen, with_parts
 from ..core.levels import Level, Owner, new, shared_view, version_of
 from ..core.traced import Traced
 from ..core.with_numpy_value import with_numpy_value
@@ -57,7 +57,7 @@ class Recorder(Level):
         if isinstance(result, tuple | list):
             made = self.program.append(fn, tuple(entered), options, result, user_line())
             parts = [make(part, value, self) for part, value in zip(result, made, strict=True)]
-            return type(result)(parts) if type(result) in (tuple, list) else type(result)(*parts)
+            return with_parts(result, parts)
         if dtype_of(result).kind not in "fc":
             return result
         return make(result, self.program.append(fn, tuple(entered), options, result, user_line()), self)

@@ -107,9 +107,5 @@ def fingerprint(args, kwargs):
 
 
 def copy_tree(tree):
-    return optree.tree_map(own_copy, tree)
-
-
-def own_copy(leaf):
-    """Return a copy of an array or a sparse matrix, anything else as it is."""
-    return leaf.copy() if hasattr(leaf, "copy") and getattr(leaf, "ndim", False) else leaf
+    """Return a pytree with copies of its arrays and sparse matrices."""
+    return optree.tree_map(lambda leaf: leaf.copy() if hasattr(leaf, "copy") and getattr(leaf, "ndim", False) else leaf, tree)

@@ -11,9 +11,10 @@ import numpy as np
 
 from ..core.dispatch import dtype_of
 from ..forward.chunks import Seeds, inexact, push_chunk
-from ..forward.seeding import check_chunk, check_flags, check_function, check_holomorphic, shape_of
+from ..forward.seeding import check_chunk, check_function, check_holomorphic, shape_of
 from ..forward.streaming import Budget, Unchanged, chunks, make_writer
 from ..support.callers import trim, trimmed
+from ..support.checks import flags
 from ..support.executors import Crew, check_executor
 from ..support.hints import Chunk, StreamOptions
 from ..support.progress import Bar
@@ -99,7 +100,7 @@ class Columns:
 
     def __init__(self, f, x, chunk, memory, executor, holomorphic, nan_safe):
         check_function(f, self.where)
-        check_flags(self.where, holomorphic=holomorphic, nan_safe=nan_safe)
+        flags(self.where, holomorphic=holomorphic, nan_safe=nan_safe)
         check_chunk(chunk, self.where)
         check_executor(executor, self.where)
         self.f, self.x, self.chunk, self.executor, self.holomorphic, self.nan_safe = f, x, chunk, executor, holomorphic, nan_safe

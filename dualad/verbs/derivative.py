@@ -9,8 +9,9 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from ..forward.push import push_along
-from ..forward.seeding import check_flags, check_function, chosen_positions, curried, shape_of, with_arguments
+from ..forward.seeding import check_function, chosen_positions, curried, shape_of, with_arguments
 from ..support.callers import trim, trimmed
+from ..support.checks import flags
 from ..support.hints import Aux, Decorator, Fn, Rest, Result
 
 # --- public -----------------------------------------------------------------------------------------------------------------
@@ -61,7 +62,7 @@ def jvp(
     """
     if not callable(f) or nan_safe or has_aux:
         check_function(f, "jvp")
-        check_flags("jvp", nan_safe=nan_safe, has_aux=has_aux)
+        flags("jvp", nan_safe=nan_safe, has_aux=has_aux)
     try:
         if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
             raise TypeError(

@@ -248,7 +248,8 @@ def test_numbers_are_rounded_as_the_operators_of_their_kind_round(dtype):
     for x, y in pairs if dtype in (np.float64, np.float32) else pairs + 1j * pairs[::-1]:
         x, y = dtype(x), dtype(y)
         for k, f in enumerate(functions):
-            for value in (jvp(f, (x, y), (x, y))[0], vjp(f, x, y)[0]):
+            nested = jvp(lambda x, y: jvp(f, (x, y), (x, y))[0], (x, y), (x, y))[0]
+            for value in (jvp(f, (x, y), (x, y))[0], nested, vjp(f, x, y)[0]):
                 expected = np.asarray(f(x, y))
                 assert np.asarray(value).dtype == expected.dtype and np.asarray(value).tobytes() == expected.tobytes(), k
 
@@ -262,3 +263,11 @@ def test_powers_of_pythons_complex_numbers_that_overflow_are_numpys():
         expected = np.asarray(f(np.complex128(z)))
         for value in (jvp(f, (z,), (z,))[0], vjp(f, z)[0]):
             np.testing.assert_array_equal(value, expected)
+
+
+@pytest.mark.filterwarnings("ignore:(invalid value|divide by zero)")
+@pytest.mark.parametrize("x", [2.0, 2.0 + 1.0j, np.complex128(2.0)])
+def test_a_number_over_a_complex_zero_is_numpys(x):
+    value, tangent = jvp(lambda x: x / 0j, (x,), (1.0,))
+    np.testing.assert_array_equal(value, np.complex128(x) / 0j)
+    assert not np.isfinite(tangent)
