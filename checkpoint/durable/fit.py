@@ -306,9 +306,8 @@ class EvaluationJournal(DurableJournal):
     """A journal that notes the first step of the chain in its evaluation, or ends a probe with it."""
 
     session: "EvaluationSession"
-    #: digests of x_N, and of the outs of each step, that the folder of an equal chain gave: a sweep that is made again gives the same
-    handed_on = ""
-    outs_handed_on: Mapping[int, str] = MappingProxyType({})
+    #: digests of x_N (at None), and of the outs of each step, that the folder of an equal chain gave: a sweep made again gives the same
+    given: Mapping[int | None, str] = MappingProxyType({})
 
     def begin(self, steps: int | None) -> Any:
         evaluation = self.session.evaluation
@@ -318,10 +317,8 @@ class EvaluationJournal(DurableJournal):
         while True:
             try:
                 done = super().begin(steps)
-                if done is not None and self.handed_on:
-                    self.check_same(self.handed_on, done[0], "all steps", f"x_{done[2]}")
-                    for k, row in self.rows_found().items():
-                        self.check_row(k, row)
+                if done is not None and self.given:
+                    self.check_given({None: done[0], **self.rows_found()})
                 break
             except AnotherCall:  # the folder is of a chain that differs in what its step closes over
                 self.session.next()
@@ -330,7 +327,7 @@ class EvaluationJournal(DurableJournal):
                 self.session.next()
         if done is not None:
             evaluation.note(self.name(steps), self.now.first)
-            self.handed_on = digest(done[0], "Fit: a state")
+            self.given = {**self.given, None: digest(done[0], "Fit: a state")}
         return done
 
     def name(self, steps: int | None) -> str:
@@ -338,26 +335,25 @@ class EvaluationJournal(DurableJournal):
 
     def end_forward(self, final: Any, last: list[Any], steps: int) -> None:
         self.session.evaluation.note(self.name(self.steps), self.now.first)
-        if self.handed_on:
-            self.check_same(self.handed_on, final, "all steps", f"x_{steps}")
+        self.check_given({None: final})
         super().end_forward(final, last, steps)
 
     def begins_elsewhere(self) -> bool:
-        self.outs_handed_on = {k: digest(row, "Fit: a row") for k, row in self.rows_found().items()}
+        self.given = {**self.given, **{k: digest(row, "Fit: a row") for k, row in self.rows_found().items()}}
         self.session.next()
         return True
 
-    def rows_found(self) -> dict[int, list[Any]]:
+    def rows_found(self) -> dict[int | None, Any]:
         return {k: self.codec.decode(row) for k, row in self.session.log("first").read().items()}
 
     def add_row(self, k: int, leaves: list[Any]) -> None:
         if self.now.sweep == "first" and self.compared is None:
-            self.check_row(k, leaves)
+            self.check_given({k: leaves})
         super().add_row(k, leaves)
 
-    def check_row(self, k: int, leaves: list[Any]) -> None:
-        if k in self.outs_handed_on:
-            self.check_same(self.outs_handed_on[k], digest(leaves, "Fit: a row"), f"step {k}", "row of outs")
+    def check_given(self, found: Mapping[int | None, Any]) -> None:
+        for k in found.keys() & self.given.keys():
+            self.check_same(self.given[k], found[k], *(("all steps", "x_N") if k is None else (f"step {k}", "row of outs")))
 
 
 class EvaluationSession(DurableSession):

@@ -274,14 +274,10 @@ def forked() -> None:
 in_child(forked)
 
 
-def covers(own: set[str], part: str) -> bool:
-    """Return whether a part is one of these, or belongs to one."""
-    return part in own or any(part.startswith((f"{name}.", f"{name}[", f"{name}, ")) for name in own)
-
-
 def changed_parts(before: Mapping[str, str], now: Mapping[str, str], own: set[str]) -> list[str]:
     """Return the parts of what a function reads that are not as they were, without those that it changes itself."""
-    return [part for part in {**before, **now} if before.get(part) != now.get(part) and not covers(own, part)]
+    changed = [part for part in {**before, **now} if before.get(part) != now.get(part) and part not in own]
+    return [part for part in changed if not any(part.startswith((f"{name}.", f"{name}[", f"{name}, ")) for name in own)]
 
 
 def remove_tree(path: Path) -> None:

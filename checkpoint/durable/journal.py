@@ -387,7 +387,7 @@ class DurableJournal:
             self.session.log(sweep).clear()
         rows = {k: self.codec.decode(kept[k]) for k in done}
         for k in rows.keys() & compared.keys():
-            self.check_same(digest(rows[k], "resume: a row"), compared[k], f"step {k}", "row, of outs or gradients by inputs,")
+            self.check_same(compared[k], rows[k], f"step {k}", "row, of outs or gradients by inputs,")
         take(rows)
 
     # ------------------------------------------------------------------------------------------------ making again
@@ -399,7 +399,8 @@ class DurableJournal:
         self.check_same(point.pulled, g, f"the pull of step {steps - 1}", "cotangent")
 
     def check_same(self, noted: str, found: Any, what: str, result: str) -> None:
-        if noted != (found if isinstance(found, str) else digest(found, "resume: a result")):
+        """Raise where what was found again has another digest than the one that was noted."""
+        if noted != digest(found, "resume: a result"):
             raise AnotherCall(
                 f"Disk: {self.session.path} belongs to another call: running {what} again gave another {result}. Likely causes: a changed "
                 f"closure, global, helper function or attribute, or random numbers. Repeat the same call, or {ANEW}"

@@ -254,7 +254,10 @@ def compare_schedules(
     if schedules is None:
         slots = CTZ().limit(steps)
         schedules = (StoreAll(), CTZ(), Revolve(slots), Revolve(2 * slots))
-    schedules = schedule_list(schedules, where)
+    schedules = list(schedules) if isinstance(schedules, Iterable) else [schedules]
+    for schedule in schedules:
+        if not isinstance(schedule, Schedule):
+            raise TypeError(f"{where}: schedules must be Schedule values such as [CTZ(), Revolve(20)], got {schedule!r}")
     if memory is not None:
         memory = parse_bytes(memory, where, "memory")
         chosen = plan(steps, size, memory).schedule
@@ -283,15 +286,6 @@ def measured_costs(table: Tradeoff) -> Tradeoff:
     pull = max(median(pulls), 0.0) if pulls else None
     records = [(left - (1.0 if pull is None else pull) * (steps - row.records)) / row.records for row, left in rest if row.records]
     return with_costs(table, pull, max(median(records), 0.0) if records else None, "measured")
-
-
-def schedule_list(schedules: Iterable[Schedule], where: str) -> list[Schedule]:
-    """Schedules, one or several, as a list, or an error that says what they are to be."""
-    given = list(schedules) if isinstance(schedules, Iterable) else [schedules]
-    for schedule in given:
-        if not isinstance(schedule, Schedule):
-            raise TypeError(f"{where}: schedules must be Schedule values such as [CTZ(), Revolve(20)], got {schedule!r}")
-    return given
 
 
 def row_of(schedule: Schedule, steps: int, size: int) -> Row:

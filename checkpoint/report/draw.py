@@ -17,6 +17,7 @@ from ..support.checks import whole_number
 LEGEND = "X saved   + loaded   - advanced over   ^ working state"
 RECORDED = "   R recorded"
 DRAWN_STEPS = 120  # that a terminal shows
+LABEL = 13  # columns before those of the states
 WIDTH, HEIGHT, MARGIN = 640, 320, 36  # of the picture in a notebook
 
 
@@ -114,15 +115,11 @@ def draw(schedule: Schedule, steps: int) -> Drawing:
     return drawing
 
 
-def label_of(text: str) -> str:
-    return f"{text:<13}"
-
-
 def scale(steps: int) -> list[str]:
     """Indices of the states, digits below one another."""
     width = len(str(steps - 1))
     digits = [f"{k:>{width}}" for k in range(steps)]
-    return [label_of("") + " ".join(digit[row] for digit in digits) for row in range(width)]
+    return [" " * LABEL + " ".join(digit[row] for digit in digits) for row in range(width)]
 
 
 def row_of(label: str, here: int, cursor: Cursor, path: set[int], loaded: int | None) -> str:
@@ -137,7 +134,7 @@ def row_of(label: str, here: int, cursor: Cursor, path: set[int], loaded: int | 
         cells[2 * k] = "R"
     if loaded is not None and path:
         cells[2 * loaded] = "+"
-    return (label_of(label) + "".join(cells)).rstrip()
+    return (label.ljust(LABEL) + "".join(cells)).rstrip()
 
 
 # --- with matplotlib -------------------------------------------------------------------------------------------------------------
@@ -332,7 +329,8 @@ def curve_of(family: str, steps: int) -> list[tuple[int, int]]:
     """(states, advances) of a family of schedules over its slots, where it has any."""
     if family == "Periodic":
         lengths = [every for every in slots_of(steps) if every**2 <= steps]
-        return sorted((Periodic(every=every).limit(steps), periodic_advances(steps, every)) for every in lengths)
+        again = lambda every: 2 * steps - ((steps - 1) % every + 1) - -(-steps // every)  # as the docstring of Periodic says
+        return sorted((Periodic(every=every).limit(steps), again(every)) for every in lengths)
     if family == "Revolve":
         return [(slots, advances(steps, slots)) for slots in slots_of(steps)]
     if family == "Online":
@@ -340,12 +338,6 @@ def curve_of(family: str, steps: int) -> list[tuple[int, int]]:
         apart = -(-len(slots) // min(max(COUNTED_STEPS // steps, 2), 24)) or 1
         return [(count, simulate(Online(count), steps).advances) for count in slots[::apart]]
     return []
-
-
-def periodic_advances(steps: int, every: int) -> int:
-    """Advances of Periodic(every), as its docstring says."""
-    segments = -(-steps // every)
-    return 2 * steps - (steps - (segments - 1) * every) - segments
 
 
 def slots_of(steps: int) -> list[int]:

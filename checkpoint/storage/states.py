@@ -39,7 +39,7 @@ def copy_leaf(leaf: Any) -> Any:
 
 
 def canonical(state: Any) -> Any:
-    """Return a state with C-contiguous ndarray leaves, copying only those that are not; `state` itself if all are."""
+    """Return a state with C-contiguous ndarray leaves: `state` itself if all are, else a copy."""
     if type(state) is np.ndarray:
         return state if state.flags.carray else np.array(state, order="C", copy=True)
     if type(state) is tuple:  # of arrays, as compiled chains have it
@@ -50,12 +50,8 @@ def canonical(state: Any) -> Any:
             return state
     for leaf in optree.tree_leaves(state):
         if issubclass(type(leaf), np.ndarray) and not leaf.flags.carray:
-            return optree.tree_map(canonical_leaf, state)
+            return copy_state(state)
     return state
-
-
-def canonical_leaf(leaf: Any) -> Any:
-    return copy_leaf(leaf) if issubclass(type(leaf), np.ndarray) and not leaf.flags.carray else leaf
 
 
 def has_arrays(state: Any) -> bool:

@@ -2,38 +2,28 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from dualad.support.forks import held_across_forks
 
-
-class Sized(Protocol):
-    """An object that knows how many bytes it takes."""
-
-    @property
-    def nbytes(self) -> int: ...
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-P = ParamSpec("P")
-R = TypeVar("R", bound=Sized)
+def kept_within(most: int) -> Callable[[F], F]:
+    """Cache the results of a function, which have `nbytes`: the newest of `most` bytes altogether, and the last one in any case."""
 
-
-def kept_within(most: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Cache the results of a function by its arguments: the newest ones of `most` bytes altogether, and the last one in any case."""
-
-    def decorate(make: Callable[P, R]) -> Callable[P, R]:
-        known: dict[object, R] = {}  # the oldest first
+    def decorate(make: Any) -> Any:
+        known: dict[object, Any] = {}  # the oldest first
         lock = held_across_forks()
 
         @wraps(make)
-        def found(*given: P.args, **options: P.kwargs) -> R:
-            key = (given, *options.items())
+        def found(*given: Any) -> Any:
             with lock:
-                result = known.pop(key, None)
+                result = known.pop(given, None)
             if result is None:
-                result = make(*given, **options)
+                result = make(*given)
             with lock:
-                known[key] = result
+                known[given] = result
                 while len(known) > 1 and sum(kept.nbytes for kept in known.values()) > most:
                     del known[next(iter(known))]
             return result
