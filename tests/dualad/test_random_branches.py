@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from branching_programs import Branching, Looping, compiled_differences
+from interpreted import no_optimiser  # noqa: F401  (a fixture: LLVM optimises nothing)
 
 from dualad.jit.compiled import BACKENDS
 
@@ -28,7 +29,7 @@ def check(programs, backend, deep=False):
         assert not found, f"{program}\n{found}"
 
 
-@pytest.mark.parametrize(("backend", "seed"), [("numpy", 0), ("numpy", 1), *[("llvm", 8)] * ("llvm" in BACKENDS)])
+@pytest.mark.parametrize(("backend", "seed"), [("numpy", 1), *[("llvm", 8)] * ("llvm" in BACKENDS)])
 def test_random_programs_that_branch(backend, seed):
     check([Short(seed), Looping(seed)], backend)
 

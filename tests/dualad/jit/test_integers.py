@@ -54,7 +54,7 @@ def test_values_and_gradients_are_those_of_plain_code(name, backend):
     fast = jit(f, backend=backend)
     loss = lambda f: lambda x, n: np.sum(f(x, n) ** 2)
     for n in (2, 0, 3, 1, 2, 3):
-        for x in (X, X * 3.0, -X):
+        for x in (X * 3.0, -X):
             close(fast(x, n), f(x, n), rtol=1e-15)
             np.testing.assert_allclose(grad(loss(fast))(x, n), grad(loss(f))(x, n), rtol=1e-14)
     assert fast.traces <= 10
