@@ -12,24 +12,9 @@ from typing import Any, NamedTuple
 from mpmath import mp, mpf
 
 __all__ = [
-    "EDGE",
-    "GRID",
-    "GROUPS",
-    "HUGE",
-    "LARGE",
-    "LINE",
-    "MIDDLE",
-    "MODERATE",
-    "POSITIVE",
-    "SMALL",
-    "TINY",
-    "UNIT",
-    "Entry",
-    "both",
-    "each",
-    "enter",
-    "held",
-]
+    "EDGE", "GRID", "GROUPS", "HUGE", "LARGE", "LINE", "MIDDLE", "MODERATE", "POSITIVE", "SMALL", "TINY", "UNIT", "Entry", "both", "each",
+    "enter", "held",
+]  # fmt: skip
 
 
 class Entry(NamedTuple):

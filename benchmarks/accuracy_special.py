@@ -16,6 +16,13 @@ def special(names, exact, points, **options):
         enter("special functions", name, exact, points, **options)
 
 
+def tails(names, lower, upper, points, slope, **options):
+    """Enter a distribution and its complement, of which `slope` and its negative are the slopes."""
+    below, above = names.split()
+    special(below, lower, points, slope=slope, **options)
+    special(above, upper, points, slope=lambda *args: -slope(*args), **options)
+
+
 def normal(x):
     return mp.erfc(-x / mp.sqrt(2)) / 2
 
@@ -109,48 +116,20 @@ special(
     [*each(SHAPES[:4], [1e-8, 0.3, 1.7, 9.5, 40.0, 100.0]), ((1e4,), 1e4), ((1e4,), 10100.0), ((1e8,), 1e8)],
     slope=lambda a, x: -gamma_density(a, x),
 )
-special("gammaincinv", lower_gamma, each(SHAPES[:4], [1e-30, 1e-8, 0.1, 0.5, 0.9, 0.999]), inverse=True, slope=gamma_density)
-special(
-    "gammainccinv",
-    upper_gamma,
-    each(SHAPES[:4], [1e-30, 1e-8, 0.1, 0.5, 0.9, 0.999]),
-    inverse=True,
-    slope=lambda a, x: -gamma_density(a, x),
-)
+QUANTILES = each(SHAPES[:4], [1e-30, 1e-8, 0.1, 0.5, 0.9, 0.999])
+tails("gammaincinv gammainccinv", lower_gamma, upper_gamma, QUANTILES, gamma_density, inverse=True)
 BETAS = [
-    (1e-8, 0.3),
-    (0.3, 1.7),
-    (1.7, 4.2),
-    (20.0, 0.9),
-    (4.2, 300.0),
-    (300.0, 1e4),
-    (1e4, 0.3),
-    (0.3, 1e8),
-    (1e8, 1.7),
-    (1e15, 2.5),
-    (1e4, 1e4),
-    (1e8, 1e8),
-]
+    (1e-8, 0.3), (0.3, 1.7), (1.7, 4.2), (20.0, 0.9), (4.2, 300.0), (300.0, 1e4), (1e4, 0.3), (0.3, 1e8), (1e8, 1.7), (1e15, 2.5),
+    (1e4, 1e4), (1e8, 1e8),
+]  # fmt: skip
 special("beta", mp.beta, BETAS)
 special("betaln", lambda a, b: mp.loggamma(a) + mp.loggamma(b) - mp.loggamma(a + b), BETAS)
 SHAPE_PAIRS = [(0.3, 1.7), (2.0, 2.0), (4.2, 0.9), (40.0, 20.0), (1e4, 5e3), (1e4, 0.5)]
 PLACES = [1e-30, 1e-8, 0.1, 0.5, 0.66, 0.9, 1 - 1e-8]
-special("betainc", lower_beta, [((a,), (b,), x) for (a, b), x in each(SHAPE_PAIRS, PLACES)], slope=beta_density)
-special("betaincc", upper_beta, [((a,), (b,), x) for (a, b), x in each(SHAPE_PAIRS, PLACES)], slope=lambda a, b, x: -beta_density(a, b, x))
-special(
-    "betaincinv",
-    lower_beta,
-    [((a,), (b,), y) for (a, b), y in each(SHAPE_PAIRS[:4], [1e-30, 1e-8, 0.1, 0.5, 0.9])],
-    inverse=True,
-    slope=beta_density,
-)
-special(
-    "betainccinv",
-    upper_beta,
-    [((a,), (b,), y) for (a, b), y in each(SHAPE_PAIRS[:4], [1e-30, 1e-8, 0.1, 0.5, 0.9])],
-    inverse=True,
-    slope=lambda a, b, x: -beta_density(a, b, x),
-)
+POINTS = [((a,), (b,), x) for (a, b), x in each(SHAPE_PAIRS, PLACES)]
+tails("betainc betaincc", lower_beta, upper_beta, POINTS, beta_density)
+QUANTILES = [((a,), (b,), y) for (a, b), y in each(SHAPE_PAIRS[:4], [1e-30, 1e-8, 0.1, 0.5, 0.9])]
+tails("betaincinv betainccinv", lower_beta, upper_beta, QUANTILES, beta_density, inverse=True)
 special(
     "poch",
     lambda z, m: mp.gamma(z + m) / mp.gamma(z),
@@ -198,18 +177,9 @@ special(
     [(0.3, 1.7), (-1.7, 0.3), (4.2, -0.9), (1e-8, 2.5), (9.5, 0.1), (2.0, 1e-8)],
 )
 FREE = held([1.0, 2.5, 9.0, 40.0, 1e4])
-special(
-    "chdtr",
-    lambda v, x: lower_gamma(v / 2, x / 2),
-    [*each(FREE[:4], [1e-8, 0.3, 4.2, 40.0]), ((1e4,), 9900.0)],
-    slope=lambda v, x: gamma_density(v / 2, x / 2) / 2,
-)
-special(
-    "chdtrc",
-    lambda v, x: upper_gamma(v / 2, x / 2),
-    [*each(FREE[:4], [1e-8, 0.3, 4.2, 40.0]), ((1e4,), 9900.0)],
-    slope=lambda v, x: -gamma_density(v / 2, x / 2) / 2,
-)
+POINTS = [*each(FREE[:4], [1e-8, 0.3, 4.2, 40.0]), ((1e4,), 9900.0)]
+chi_square = lambda v, x: gamma_density(v / 2, x / 2) / 2
+tails("chdtr chdtrc", lambda v, x: lower_gamma(v / 2, x / 2), lambda v, x: upper_gamma(v / 2, x / 2), POINTS, chi_square)
 special(
     "chdtri",
     lambda v, x: upper_gamma(v / 2, x / 2),
@@ -217,16 +187,9 @@ special(
     inverse=True,
     slope=lambda v, x: -gamma_density(v / 2, x / 2) / 2,
 )
-special(
-    "gdtr",
-    lambda a, b, x: lower_gamma(b, a * x),
-    [(0.3, (1.7,), 2.5), (1.7, (40.0,), 20.0), (1e-8, (0.3,), 1e8), (1e-200, (2.0,), 1e200), (2.0, (1e4,), 5e3)],
-)
-special(
-    "gdtrc",
-    lambda a, b, x: upper_gamma(b, a * x),
-    [(0.3, (1.7,), 2.5), (1.7, (40.0,), 20.0), (1e-8, (0.3,), 1e8), (1e-200, (2.0,), 1e200), (2.0, (1e4,), 5e3)],
-)
+POINTS = [(0.3, (1.7,), 2.5), (1.7, (40.0,), 20.0), (1e-8, (0.3,), 1e8), (1e-200, (2.0,), 1e200), (2.0, (1e4,), 5e3)]
+special("gdtr", lambda a, b, x: lower_gamma(b, a * x), POINTS)
+special("gdtrc", lambda a, b, x: upper_gamma(b, a * x), POINTS)
 COUNTS = [0, 1, 5, 40]
 special(
     "pdtr",
@@ -243,13 +206,8 @@ special(
 special("stdtr", student, each(FREE, both([1e-8, 0.3, 1.7, 9.5, 300.0])), slope=student_density)
 special("stdtrit", student, each(FREE[:4], [1e-30, 1e-8, 0.1, 0.3, 0.9]), inverse=True, slope=student_density)
 FISHERS = [(3.0, 4.0), (1.0, 40.0), (40.0, 0.9), (1e4, 50.0)]
-special("fdtr", fisher, [((m,), (n,), x) for (m, n), x in each(FISHERS, [1e-8, 0.3, 1.0, 4.2, 300.0])], slope=fisher_density)
-special(
-    "fdtrc",
-    lambda m, n, x: upper_beta(m / 2, n / 2, m * x / (n + m * x)),
-    [((m,), (n,), x) for (m, n), x in each(FISHERS, [1e-8, 0.3, 1.0, 4.2, 300.0])],
-    slope=lambda m, n, x: -fisher_density(m, n, x),
-)
+POINTS = [((m,), (n,), x) for (m, n), x in each(FISHERS, [1e-8, 0.3, 1.0, 4.2, 300.0])]
+tails("fdtr fdtrc", fisher, lambda m, n, x: upper_beta(m / 2, n / 2, m * x / (n + m * x)), POINTS, fisher_density)
 special("fdtri", fisher, [((m,), (n,), y) for (m, n), y in each(FISHERS, [1e-8, 0.1, 0.5, 0.9])], inverse=True, slope=fisher_density)
 for part, exact in enumerate((mp.fresnels, mp.fresnelc)):
     special("fresnel", exact, [0.0, *both([1e-200, 1e-8, 0.3, 1.3, 2.7, 9.6, 40.3, 300.7])], part=part)
@@ -269,16 +227,9 @@ special("tandg", lambda x: mp.tan(x * mp.pi / 180), [0.0, 1e-200, 1e-8, 0.3, 30.
 special("cotdg", lambda x: mp.cot(x * mp.pi / 180), [1e-8, 0.3, 30.0, 80.0, 91.0, 200.0, 1e5])
 special("radian", lambda d, m, s: (d + m / 60 + s / 3600) * mp.pi / 180, [(0.3, 1.7, 40.0), (1e-8, 0.1, 0.9)])
 QUANTITIES = [
-    (0.3, 1.7),
-    (1e-200, 3e-200),
-    (1e200, 3e200),
-    (1e-300, 2.0),
-    (1e-200, 1e200),
-    (1e200, 1e-200),
-    (5.0, 5.0 + 1e-8),
-    (4.2, 1e-8),
+    (0.3, 1.7), (1e-200, 3e-200), (1e200, 3e200), (1e-300, 2.0), (1e-200, 1e200), (1e200, 1e-200), (5.0, 5.0 + 1e-8), (4.2, 1e-8),
     (1e8, 1.0),
-]
+]  # fmt: skip
 special("xlogy", lambda x, y: x * mp.log(y), QUANTITIES)
 special("xlog1py", lambda x, y: x * mp.log1p(y), [*QUANTITIES, (1.7, -0.999), (0.3, -1e-8), (2.0, 1e-300)])
 special("entr", lambda x: -x * mp.log(x), POSITIVE)

@@ -158,14 +158,16 @@ def by_hand(quick):
 
     from numba import njit
 
-    @njit(error_model="numpy", fastmath={"reassoc", "nsz", "contract"})
+    from .adjoints import FAST, gray_scott_adjoint, lorenz_adjoint, react_back
+
+    @njit(**FAST)
     def value(x):
         total = 0.0
         for i in range(x.shape[0]):
             total += math.sin(x[i]) * math.exp(-x[i] * x[i]) / (1.0 + x[i] * x[i])
         return total
 
-    @njit(error_model="numpy", fastmath={"reassoc", "nsz", "contract"})
+    @njit(**FAST)
     def tangent(x, v):
         total = 0.0
         for i in range(x.shape[0]):
@@ -174,27 +176,15 @@ def by_hand(quick):
             total += v[i] * e / d * (math.cos(x[i]) - 2.0 * x[i] * s - 2.0 * x[i] * s / d)
         return total
 
-    @njit(error_model="numpy", fastmath={"contract"})
     def pull(u, v, g, h):
-        n, m = u.shape
-        a, b = np.empty_like(u), np.empty_like(v)
-        for i in range(n):
-            up, down = (i - 1 if i > 0 else n - 1), (i + 1 if i < n - 1 else 0)
-            for j in range(m):
-                left, right = (j - 1 if j > 0 else m - 1), (j + 1 if j < m - 1 else 0)
-                share = h[i, j] - g[i, j]
-                spread = g[up, j] + g[down, j] + g[i, left] + g[i, right] - 4.0 * g[i, j]
-                a[i, j] = g[i, j] * (1.0 - FEED) + DU * spread + v[i, j] * v[i, j] * share
-                spread = h[up, j] + h[down, j] + h[i, left] + h[i, right] - 4.0 * h[i, j]
-                b[i, j] = h[i, j] * (1.0 - FEED - KILL) + DV * spread + 2.0 * u[i, j] * v[i, j] * share
-        return a, b
+        pulled = np.empty_like(u), np.empty_like(v)
+        react_back(u, v, g, h, *pulled, FEED, KILL, DU, DV)
+        return pulled
 
     for n in lengths(quick):
         yield CHAIN.title, f"value, n = {n}", Case(value, (numbers(n),))
         yield CHAIN.title, f"JVP, n = {n}", Case(tangent, (numbers(n), np.ones(n)))
     yield STEPS.title, GRAY_SCOTT, Case(pull, tuple(grids(quick)))
-    from .adjoints import gray_scott_adjoint, lorenz_adjoint
-
     for run, slots in zip(RUNS, (None, 20), strict=False):
         yield WHOLE.title, run, Case(lorenz_adjoint(length(quick), block(quick), slots), START)
     yield WHOLE.title, RUNS[2], Case(gray_scott_adjoint(steps_of(quick), 12), (*grids(quick)[:2], FEED, KILL), answer=leaves)

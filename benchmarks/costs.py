@@ -178,42 +178,31 @@ def recorded(n: int) -> Callable:
     return partial(grad(lambda x: np.sum(np.sin(a * x) * a)), np.linspace(1.0, 2.0, n))
 
 
+def sizes(title: str, program: Callable, *numbers: int) -> dict[str, Callable[[], Callable]]:
+    """Return a program at several sizes, by its title with each of them."""
+    return {title.format(n): partial(program, n) for n in numbers}
+
+
 PROGRAMS: dict[str, Callable[[], Callable]] = {
     "N-body": partial(simulation, "N-body"),
     "neural ODE": partial(simulation, "neural"),
-    "Gray-Scott, 256 x 256": partial(gray_scott, 256),
+    **sizes("Gray-Scott, {0} x {0}", gray_scott, 256),
     "POLLU's Jacobian": pollution,
-    "Burgers' Jacobian, n = 200, eager": partial(burgers, 200),
-    "Burgers' Jacobian, n = 1000, eager": partial(burgers, 1000),
-    "sum of waves, n = 1000": partial(sum_of_waves, 1000),
-    "sum of waves, n = 10^5": partial(sum_of_waves, 10**5),
-    "sum, n = 1000": partial(sum_of, 1000),
-    "sum, n = 10^5": partial(sum_of, 10**5),
-    "matrix product, n = 16": partial(product, 16),
-    "matrix product, n = 64": partial(product, 64),
-    "matrix product, n = 128": partial(product, 128),
-    "einsum, n = 16, eager": partial(contraction, 16),
-    "einsum, n = 64, eager": partial(contraction, 64),
-    "einsum, 8 directions, n = 32, eager": partial(directions, 32),
-    "einsum, 8 directions, n = 64, eager": partial(directions, 64),
-    "matrix functions, 3 x 3": partial(small_matrix, 3),
-    "matrix functions, 6 x 6": partial(small_matrix, 6),
-    "matrix functions, 10 x 10": partial(small_matrix, 10),
-    "system of 3": partial(system, 3),
-    "system of 4": partial(system, 4),
-    "window of 5": partial(windows, 5),
-    "window of 9": partial(windows, 9),
-    "window of 20": partial(windows, 20),
-    "Newton, 20 turns": partial(newton, 20),
-    "Newton, 60 turns": partial(newton, 60),
-    "relaxation, 6 turns": partial(relaxation, 6),
-    "relaxation, 12 turns": partial(relaxation, 12),
-    "100 results": partial(wide, 100),
-    "Lorenz, 10^4 compiled steps": partial(lorenz, 10**4),
-    "300 eager steps, n = 3": partial(eager_chain, 3),
-    "300 eager steps, n = 300": partial(eager_chain, 300),
-    "held arrays, n = 100": partial(recorded, 100),
-    "held arrays, n = 400": partial(recorded, 400),
+    **sizes("Burgers' Jacobian, n = {}, eager", burgers, 200, 1000),
+    **sizes("sum of waves, n = {}", sum_of_waves, 1000, 10**5),
+    **sizes("sum, n = {}", sum_of, 1000, 10**5),
+    **sizes("matrix product, n = {}", product, 16, 64, 128),
+    **sizes("einsum, n = {}, eager", contraction, 16, 64),
+    **sizes("einsum, 8 directions, n = {}, eager", directions, 32, 64),
+    **sizes("matrix functions, {0} x {0}", small_matrix, 3, 6, 10),
+    **sizes("system of {}", system, 3, 4),
+    **sizes("window of {}", windows, 5, 9, 20),
+    **sizes("Newton, {} turns", newton, 20, 60),
+    **sizes("relaxation, {} turns", relaxation, 6, 12),
+    **sizes("{} results", wide, 100),
+    **sizes("Lorenz, {} compiled steps", lorenz, 10**4),
+    **sizes("300 eager steps, n = {}", eager_chain, 3, 300),
+    **sizes("held arrays, n = {}", recorded, 100, 400),
 }
 WAVES, PRODUCTS = (tuple(name for name in PROGRAMS if name.startswith(first)) for first in ("sum", "matrix product"))
 SMALL = tuple(name for name in PROGRAMS if name.startswith(("matrix functions", "system")))
@@ -223,11 +212,11 @@ MEASURES = {
     "CHUNK_BYTES": Measure((1, 512_000, 1 << 30), ("Burgers' Jacobian, n = 200, eager", "Burgers' Jacobian, n = 1000, eager")),
     "REROLL_OPERATIONS": Measure((64, 1 << 30), ("relaxation, 6 turns", "relaxation, 12 turns")),
     "REROLL_ALIGNED_OPERATIONS": Measure((64, 400, 1 << 30), ("Newton, 20 turns", "Newton, 60 turns")),
-    "CACHE_ELEMENTS": Measure((0, 1 << 15, 1 << 30), ("sum of waves, n = 1000", "sum of waves, n = 10^5", "Gray-Scott, 256 x 256")),
+    "CACHE_ELEMENTS": Measure((0, 1 << 15, 1 << 30), ("sum of waves, n = 1000", "sum of waves, n = 100000", "Gray-Scott, 256 x 256")),
     "UNROLLED_ELEMENTS": Measure((0, 36, 400), ("POLLU's Jacobian", *SMALL, "window of 5", "window of 9", "window of 20")),
     "LANES": Measure((4, 8), (*WAVES, "neural ODE", *PRODUCTS, "N-body", "100 results")),
     "LIBRARY_PRODUCTS": Measure((0, 1 << 18, 1 << 40), (*PRODUCTS, *(name for name in PROGRAMS if name.startswith("einsum")))),
-    "BLOCK_BYTES": Measure((1, 256 << 10, 64 << 20), ("Lorenz, 10^4 compiled steps",)),
+    "BLOCK_BYTES": Measure((1, 256 << 10, 64 << 20), ("Lorenz, 10000 compiled steps",)),
     "PACKED_BYTES": Measure((0, 4096), ("300 eager steps, n = 3", "300 eager steps, n = 300")),
     "SNAPSHOT_ELEMENTS": Measure((1, 1024, 1 << 30), ("300 eager steps, n = 300",)),
 }

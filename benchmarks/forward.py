@@ -78,6 +78,15 @@ def primals(quick):
 # --- peers ------------------------------------------------------------------------------------------------------------------
 
 
+def products(quick, np, jvp, push=None, prepare=lambda array: array, answers=(lambda result: result,) * 2):
+    """Yield the JVPs of a tool in NumPy code of the namespace `np`, and with ``push(f, x, tangents)`` those along many directions."""
+    for name, f in functions(np).items():
+        for n in lengths(quick):
+            yield JVP.title, f"{name}, n = {n}", Case(jvp, (f, *map(prepare, points(n))), answers[0])
+        if push is not None:
+            yield LANES.title, name, Case(push, (f, prepare(points(1000)[0]), prepare(directions(1000))), answers[1])
+
+
 def by_hand(quick):
     """Tangents written out in NumPy: what an optimal tool could reach without fusing loops."""
     yield PRODUCT.title, "product", Case(product_tangent, (*SEEDS[0], *SEEDS[1]))
@@ -138,11 +147,7 @@ def dualad(quick):
     level = Level()
     pair = [make_dual(value, tangent, level) for value, tangent in SEEDS]
     yield PRODUCT.title, "product", Case(multiply, tuple(pair), answer=lambda out: (out.primal, out.tangent))
-    for name, f in functions(np).items():
-        for n in lengths(quick):
-            x, v = points(n)
-            yield JVP.title, f"{name}, n = {n}", Case(jvp, (f, (x,), (v,)))
-        yield LANES.title, name, Case(push, (f, points(1000)[0], directions(1000)))
+    yield from products(quick, np, lambda f, x, v: jvp(f, (x,), (v,)), push)
     u, _ = points(length_dense(quick))
     yield DENSE.title, CHUNKED, Case(jacobian(burgers, chunk=K), (u,))
     yield DENSE.title, OWN, Case(jacobian(burgers), (u,))
@@ -163,10 +168,7 @@ def autograd(quick):
     def push(f, x, vs):
         return np.stack([make_jvp(f)(x)(v)[1] for v in vs], axis=-1)
 
-    for name, f in functions(anp).items():
-        for n in lengths(quick):
-            yield JVP.title, f"{name}, n = {n}", Case(jvp, (f, *points(n)))
-        yield LANES.title, name, Case(push, (f, points(1000)[0], directions(1000)))
+    yield from products(quick, anp, jvp, push)
     u, _ = points(length_dense(quick))
     yield DENSE.title, OWN, Case(push, (lambda u: burgers(u, anp), u, np.eye(len(u))))
     x, _ = points(length_scalar(quick))
@@ -182,10 +184,7 @@ def dualpy(quick):
 
     pair = [dualpy.core.dual.DualArray(np.array(value), np.array(tangent)) for value, tangent in SEEDS]
     yield PRODUCT.title, "product", Case(multiply, tuple(pair), answer=lambda out: (out.primal, out.tangent))
-    for name, f in functions(np).items():
-        for n in lengths(quick):
-            yield JVP.title, f"{name}, n = {n}", Case(dualpy.jvp, (f, *points(n)))
-        yield LANES.title, name, Case(push, (f, points(1000)[0], directions(1000)))
+    yield from products(quick, np, dualpy.jvp, push)
     u, _ = points(length_dense(quick))
     yield DENSE.title, OWN, Case(dualpy.jacobian(burgers), (u,))
     yield DENSE.title, IN_PLACE, Case(dualpy.jacobian(burgers_in_place), (u,))
@@ -214,9 +213,7 @@ def fastdual(quick):
     t = Dual(0.0)
     pair = [value + tangent * t for value, tangent in SEEDS]
     yield PRODUCT.title, "product", Case(multiply, tuple(pair), answer=lambda out: (out.val, out.der(t)))
-    for name, f in functions(np).items():
-        for n in lengths(quick):
-            yield JVP.title, f"{name}, n = {n}", Case(jvp, (f, *points(n)))
+    yield from products(quick, np, jvp)
     x, _ = points(length_scalar(quick))
     yield SCALAR.title, FROM_LIST, Case(gradient, (loop, x.tolist()))
 
@@ -233,12 +230,8 @@ def torch(quick):
     def numbers(out):
         return out.detach().numpy()
 
-    for name, f in functions(torch).items():
-        for n in lengths(quick):
-            x, v = (torch.from_numpy(a) for a in points(n))
-            yield JVP.title, f"{name}, n = {n}", Case(jvp, (f, (x,), (v,)), answer=lambda out: [float(t) for t in out])
-        x, vs = torch.from_numpy(points(1000)[0]), torch.from_numpy(directions(1000))
-        yield LANES.title, name, Case(push, (f, x, vs), numbers)
+    answers = lambda out: [float(t) for t in out], numbers
+    yield from products(quick, torch, lambda f, x, v: jvp(f, (x,), (v,)), push, torch.from_numpy, answers)
     u, _ = points(length_dense(quick))
     yield DENSE.title, OWN, Case(jacfwd(lambda u: burgers(u, torch)), (torch.from_numpy(u),), numbers)
     x = torch.from_numpy(points(length_scalar(quick))[0])
