@@ -20,7 +20,7 @@ from ..core.traced import Traced
 from ..graph.symbol import Symbol
 from ..graph.visits import parts_of
 from ..support.callers import owner
-from .watch import installed, mentioned
+from .reads import installed, mentioned
 
 
 class Wrapper:

@@ -16,8 +16,8 @@ from ..core.levels import LIVE
 from ..core.traced import Traced
 from ..forward.seeding import with_arguments
 from ..graph.program import key_of
+from ..jit.reads import installed, mentioned
 from ..jit.tables import closed_over
-from ..jit.watch import installed, mentioned
 from ..rules.cotangents import is_symbolic
 from ..rules.kinds import Differentiable, primitive
 from ..rules.rows import register
