@@ -4,24 +4,14 @@ import numpy as np
 import pytest
 
 from checkpoint import chain, hessian
-from dualad import coloring, jit, sparsity
 from dualad import hessian as forward_hessian
+from dualad import jit, sparsity
 
 X = np.linspace(0.3, 1.0, 8)
 
 
 def energy(x, scale=1.0):
     return scale * np.sum(np.cos(x[1:] * x[:-1])) + np.sum(x) * x[0]
-
-
-def test_sparse_ones():
-    pytest.importorskip("scipy.sparse")
-    dense, pattern = forward_hessian(energy)(X), sparsity(energy, X, order=2)
-    for f in (energy, jit(energy, backend="numpy")):
-        for given in ("auto", pattern, coloring(pattern, "symmetric"), coloring(pattern)):
-            found = hessian(f, sparsity=given, verify=True)(X)
-            np.testing.assert_allclose(found.toarray(), dense, rtol=1e-12, atol=1e-14)
-    assert coloring(pattern, "symmetric").colors < coloring(pattern).colors
 
 
 @pytest.mark.parametrize("given", [None, "auto", "pattern"])
@@ -55,15 +45,3 @@ def test_functions_that_branch_and_chains():
     found = hessian(stepped, sparsity="auto", verify=True)(X)
     assert found.nnz == 8
     np.testing.assert_allclose(found.toarray(), forward_hessian(stepped)(X), rtol=1e-10)
-
-
-def test_wrong_calls():
-    pytest.importorskip("scipy.sparse")
-    with pytest.raises(ValueError, match="hessian: verify=True compares"):
-        hessian(energy, verify=True)
-    pattern = sparsity(energy, X, order=2).toarray()
-    pattern[4, 5] = pattern[5, 4] = False
-    with pytest.raises(ValueError, match=r"hessian: the pattern misses entry \((4, 5|5, 4)\)"):
-        hessian(energy, sparsity=pattern, verify=True)(X)
-    with pytest.raises(ValueError, match="the arguments have 8 elements, the pattern 7 columns"):
-        hessian(energy, sparsity=pattern[:-1, :-1])(X)
