@@ -142,15 +142,8 @@ class Segments:
             new = self.pool.take()
             other = new if end == first + 1 else self.pool.spare or self.pool.take()
             arguments = (first, end, self.end, *x, *new, *other, *self.constants, *self.outs, *self.work)
-            self.call(self.loops.advance, end - first, arguments)
-            reached = self.end.item()
-            if left := reached < 0:  # on a path that the loops do not know
-                reached = ~reached
-            made = reached - first
-            self.made += made
-            if self.on_steps is not None:
-                self.on_steps(made)
-            if made:
+            reached, left = self.call(self.loops.advance, first, end, arguments)
+            if made := reached - first:
                 x = new if made % 2 else other
             if other is not new:
                 self.pool.spare = new if x is other else other
@@ -168,12 +161,20 @@ class Segments:
                 break
         return x, first
 
-    def call(self, loops: Callable[..., Any], steps: int, arguments: tuple) -> None:
-        """Call loops that make steps; where an index or an integer of theirs is out of range, the plain steps are to name the line."""
+    def call(self, loops: Callable[..., Any], first: int, end: int, arguments: tuple) -> tuple[int, bool]:
+        """Call loops that make steps; return which is the next one, and whether it is on a path that they do not know.
+        Where an index or an integer of theirs is out of range, the plain steps are to name the line."""
         try:
-            self.pace.timed(loops, steps, arguments)
+            self.pace.timed(loops, end - first, arguments)
         except (IndexError, OverflowError) as error:
             raise NotCompiled(str(error)) from error
+        reached = self.end.item()
+        left = reached < 0
+        reached = ~reached if left else reached
+        self.made += reached - first
+        if self.on_steps is not None:
+            self.on_steps(reached - first)
+        return reached, left
 
     def ends(self, k: int, x: State) -> bool:
         """Return whether the predicate ends the chain before step k; False where there is none."""
@@ -226,11 +227,7 @@ class Reversal:
         while k < stop - 1:
             end = min(k + segments.pace.steps, stop - 1)
             into = [rows[k - first : end - first] for rows in states]
-            segments.call(self.loops.fill, end - k, (k, end + 1, *x, *into, *given))
-            reached = segments.end.item()
-            if left := reached < 0:
-                reached = ~reached
-            segments.made += reached - k
+            reached, left = segments.call(self.loops.fill, k, end, (k, end + 1, *x, *into, *given))
             if reached > k:
                 x, k = state_in(states, reached - first), reached
             if left:
