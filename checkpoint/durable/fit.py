@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from ast import literal_eval
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
@@ -19,8 +20,8 @@ from dualad.support.equality import nearly_same
 from dualad.support.forks import lock_of
 
 from ..storage import DamagedState, Storage
-from ..storage.codec import check_leaves
 from ..storage.digests import digest, text_or_digest
+from ..storage.memory import key_of
 from ..support.checks import amount, folder_path, whole_number
 from ..support.costs import COMPARED_SECONDS, COMPARED_SHARE
 from .fit_folder import FitFolder, changed_parts
@@ -202,7 +203,7 @@ class DurableFunction:
                     return self._made(key, read, args, kwargs)
         outline, *leaves = found
         said = json.loads(outline)
-        value = filled_in(said["result"], iter(leaves))
+        value = filled_in(said, leaves)
         self._answered += 1
         fit.answered += 1
         if self._answered >= self._due and self._same(key, said, value, read, args, kwargs):
@@ -218,8 +219,8 @@ class DurableFunction:
         evaluation = Evaluation(folder, key)
         started = perf_counter()
         value = self._evaluated(evaluation, read, args, kwargs)
-        leaves: list[Any] = []
-        said = {"result": outline_of(value, leaves), "seconds": perf_counter() - started, "step": evaluation.step}
+        said, leaves = outline_of(value)
+        said |= {"seconds": perf_counter() - started, "step": evaluation.step}
         if folder.keep(key, [json.dumps(said), *leaves], fit.every):
             folder.remove_evaluation(key)
         folder.prune(fit.keep, [other.key for other in fit._evaluations])
@@ -403,37 +404,31 @@ def chain_name(call: Mapping[str, Any]) -> str:
     return digest(sorted((name, str(value)) for name, value in call.items()), "Fit: a chain")
 
 
-def outline_of(value: Any, leaves: list[Any]) -> Any:
-    """Return the containers of a result as JSON can hold them, and append its leaves."""
-    if isinstance(value, tuple | list) and type(value) in (tuple, list):
-        return [type(value).__name__, *[outline_of(part, leaves) for part in value]]
-    if type(value) is dict and all(type(key) is str for key in value):
-        return ["dict", list(value), *[outline_of(part, leaves) for part in value.values()]]
+def outline_of(value: Any) -> tuple[dict[str, Any], list[Any]]:
+    """Return what JSON can hold of a result, its containers with the numbers of its leaves in their places, and the leaves."""
+    leaves, structure = optree.tree_flatten(value, none_is_leaf=True)
+    outline = repr(optree.tree_unflatten(structure, range(len(leaves))))
+    refused = [f"a {type(leaf).__name__}" for leaf in leaves if key_of([leaf]) is None]
     try:
-        check_leaves([value])
-    except TypeError:
+        literal_eval(outline)
+    except (SyntaxError, ValueError):  # a named tuple, for instance
+        refused.append(outline)
+    if refused:
         raise TypeError(
-            f"Fit: the function returned a {type(value).__name__}, which cannot be stored; return numbers and arrays, in tuples, lists and "
-            "dicts with str keys"
-        ) from None
-    if type(value) is np.ndarray and value.ndim > 1 and not value.flags.c_contiguous:  # the order in memory decides on last digits
-        axes = np.argsort([-abs(stride) for stride in value.strides], kind="stable").tolist()
-        leaves.append(np.ascontiguousarray(value.transpose(axes)))
-        return {"axes": axes}
-    leaves.append(value)
-    return "leaf"
+            f"Fit: the function returned {refused[0]}, which cannot be stored; return numbers and arrays, in tuples, lists and dicts"
+        )
+    orders: list[Any] = [None] * len(leaves)
+    for i, leaf in enumerate(leaves):  # the order in memory decides on last digits
+        if type(leaf) is np.ndarray and leaf.ndim > 1 and not leaf.flags.c_contiguous:
+            orders[i] = np.argsort([-abs(stride) for stride in leaf.strides], kind="stable").tolist()
+            leaves[i] = np.ascontiguousarray(leaf.transpose(orders[i]))
+    return {"result": outline, "axes": orders}, leaves
 
 
-def filled_in(outline: Any, leaves: Iterator[Any]) -> Any:
-    if outline == "leaf":
-        return next(leaves)
-    if type(outline) is dict:
-        return next(leaves).transpose(np.argsort(outline["axes"]))
-    kind, *parts = outline
-    if kind == "dict":
-        return {key: filled_in(part, leaves) for key, part in zip(parts[0], parts[1:], strict=True)}
-    made = [filled_in(part, leaves) for part in parts]
-    return tuple(made) if kind == "tuple" else made
+def filled_in(said: Mapping[str, Any], leaves: Sequence[Any]) -> Any:
+    """Return the result of which `outline_of` gave these two."""
+    whole = [leaf if axes is None else leaf.transpose(np.argsort(axes)) for leaf, axes in zip(leaves, said["axes"], strict=True)]
+    return optree.tree_map(whole.__getitem__, literal_eval(said["result"]))
 
 
 def is_alike(kept: Any, made: Any) -> bool:

@@ -28,7 +28,7 @@ from .log import ResultFile
 from .session import listing, parse_manifest, survey, warn, write_manifest
 
 MANIFEST, TEMPORARY = "fit.json", "fit.json.tmp"
-FORMAT = "fit of checkpoint, 3"
+FORMAT = "fit of checkpoint, 4"
 SIGNATURE = json.dumps({"format": FORMAT})[:-1].encode()  # the beginning of a manifest
 FAMILY = SIGNATURE[: SIGNATURE.index(b",") + 1]  # the same in all versions
 RESULTS = re.compile(r"results(-[0-9]+-[0-9a-f]{8})?\.log")

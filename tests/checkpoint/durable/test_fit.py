@@ -1,5 +1,6 @@
 """Fit: whatever kills an optimizer, the same script ends with the same bits, and makes no evaluation twice."""
 
+from collections import namedtuple
 from contextvars import ContextVar
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ from checkpoint.durable import session as session_module
 
 DATA = np.linspace(0.5, 1.5, 4)
 N = 30
+Point = namedtuple("Point", "x y")
 
 
 CALLS = SimpleNamespace(made=0, end=None, count=lambda: None)
@@ -138,8 +140,9 @@ def test_results_of_all_kinds_come_back_as_they_were(fit):
         assert (repr(back) == repr(value) and fit.answered == answered and back is not value) or not answered
     back[2]["b"][:] = -1
     assert repr(fit(f)()) == repr(value), "a copy"
-    with pytest.raises(TypeError, match="the function returned a set, which cannot be stored"):
-        fit(lambda x: {1, 2}, name="set")(1.0)
+    for refused, said in (({1, 2}, "a set"), ([Point(1.0, 2.0)], r"\[Point\(x=0, y=1\)\]")):
+        with pytest.raises(TypeError, match=f"the function returned {said}, which cannot be stored"):
+            fit(lambda _, refused=refused: refused, name=said)(1.0)
 
 
 def test_short_chains_write_nothing(tmp_path, monkeypatch):
