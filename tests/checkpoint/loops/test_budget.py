@@ -146,7 +146,7 @@ def test_of_large_states_as_many_are_saved_as_fit(name, compiled):
     final = lambda chained: chained[0] if isinstance(chained, tuple) else chained
     f = grad(lambda rate, **options: np.sum(final(chain(step, state, rate, steps=40, stats=stats, **options))))
     plain = f(rate)
-    for states in (least, least + 9, 44):
+    for states in (least, 44) if compiled else (least, least + 9, 44):
         taken = second_peak(lambda: f(rate, memory=states * size))
         assert taken <= states * size
         assert compiled or stats.peak_states == 40 or taken > (states - 3) * size - 110_000
@@ -189,8 +189,7 @@ def reaction(k, state, feed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("states", [12, 16, 30])
-@pytest.mark.parametrize("disk", [False, True], ids=["memory", "disk"])
+@pytest.mark.parametrize(("states", "disk"), [(12, False), (30, False), (16, True)])
 def test_the_first_call_of_a_compiled_chain_is_within_the_budget(disk, states, tmp_path):
     """The trace of the pull held an example of each value: 22 states."""
     pytest.importorskip("llvmlite", reason="llvmlite is not installed")
