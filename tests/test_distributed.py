@@ -14,7 +14,7 @@ import parallel_programs as programs
 import pytest
 from parallel_programs import X, f
 
-from checkpoint import MemberError, chain, grad, jacobian_rows, map_gradients, value_and_grad
+from checkpoint import chain, grad, jacobian_rows, map_gradients, value_and_grad
 from dualad import jacobian, jacobian_columns, jit
 
 with warnings.catch_warnings():  # of the package's own
@@ -67,11 +67,6 @@ def test_jacobians_are_equal(executor):
     np.testing.assert_allclose(jacobian_rows(f, X, 2, executor=executor, out=np.empty((5, 12))), expected, rtol=1e-10)
 
 
-def test_closures_are_sent_and_the_bar_moves(executor):
-    scale = np.arange(12.0)
-    np.testing.assert_allclose(jacobian(lambda x: scale * x, chunk=3, executor=executor)(X), np.diag(scale))
-
-
 def test_ensembles_of_chains(executor):
     rates = np.linspace(0.1, 1.0, 4)
 
@@ -84,13 +79,6 @@ def test_ensembles_of_chains(executor):
         expected = value_and_grad(final)(x, rates[1])
         assert value == pytest.approx(expected[0], rel=1e-13)
         np.testing.assert_allclose(gradient, expected[1], rtol=1e-12)
-
-
-def test_a_member_that_fails_is_named(executor):
-    xs = [np.full(2, float(k)) for k in (0, 3, 1)]
-    with pytest.raises(MemberError, match=r"member 1 failed \(ValueError: no solution at .*3.0.*\), 2 of 3 are done") as caught:
-        map_gradients(programs.some_fail, xs, executor=executor)
-    np.testing.assert_array_equal(caught.value.gradients[2], 3.0 * xs[2] ** 2)
 
 
 def test_a_worker_killed_in_mid_run_loses_nothing(client, executor, tmp_path):
@@ -179,8 +167,3 @@ def test_what_cannot_be_pickled_and_compiled_functions(executor):
     np.testing.assert_array_equal(jacobian(lambda x: step(x), executor=executor)(X), 2.0 * np.eye(12))
     with pytest.raises(TypeError, match=r"the ClientExecutor sends the function to other processes, and it cannot be pickled .*lock"):
         jacobian(lambda x: (lock, x)[1], executor=executor)(X)
-
-
-def test_the_client_itself_is_answered(client):
-    with pytest.raises(TypeError, match=r"executor is a Client: give its executor, client.get_executor\(\)"):
-        jacobian(f, executor=client)

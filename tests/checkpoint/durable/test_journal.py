@@ -2,7 +2,6 @@
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import textwrap
@@ -17,7 +16,6 @@ import pytest
 from calls import Counted, Interrupted, bits
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from killing import kill_again_and_again
 
 from checkpoint.durable import session as session_module
 from checkpoint.schedules import CTZ, Online, Periodic, Revolve, StoreAll, Tiered
@@ -297,34 +295,6 @@ def test_after_an_error_of_the_writer_nothing_more_is_written(folder, monkeypatc
     session.clear()
     assert [mark.index for mark in session.begin({})] == [0]
     session.finish()
-
-
-SCRIPT = """
-import sys
-from checkpoint.schedules import Online, Revolve
-from checkpoint.durable import session as room
-from checkpoint.storage import Disk, background, codec, files
-from checkpoint.sweep import reverse
-from calls import Counted, Interrupted, bits
-from killing import counted
-from test_journal import X0, SEED, N, bits_of, pull, step
-
-moment, folder, until = int(sys.argv[1]), sys.argv[2], sys.argv[3] == "until"
-files.os.fsync = lambda file: None  # it only takes time
-encoders = [(module, "encode_records") for module in (codec, background)]
-before = counted(moment, (files.os, "replace"), (files.os, "fsync"), (room, "remove_files"), *encoders)
-steps, schedule = {"until": lambda k, x: k == N} if until else {"steps": N}, Online(3) if until else Revolve(3)
-result = reverse(before(step), before(pull), X0, SEED, storage=Disk(folder, resume=True, every=0), schedule=schedule, **steps)
-print(repr(bits_of(result)))
-"""
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-@pytest.mark.long
-@pytest.mark.parametrize("length", ["known", "until"])
-def test_killed(tmp_path, folder, length):
-    """At random calls of step, pull and the system; on one folder until one process comes through, then anew."""
-    kill_again_and_again(tmp_path, folder, SCRIPT, length, module=__name__, kills=12, latest=500, expected=repr(EXPECTED))
 
 
 @pytest.mark.parametrize("storage", [Memory(), Disk(), Disk("folder")], ids=repr)

@@ -11,15 +11,10 @@ from scripted import Script
 from checkpoint.schedules import Mixed, advances
 from checkpoint.schedules.actions import Record
 from checkpoint.schedules.machine import simulate
-from checkpoint.storage import Disk, Memory
-from checkpoint.sweep import Sweep, reverse
+from checkpoint.storage import Disk
+from checkpoint.sweep import Sweep
 
 X = np.linspace(-1, 1, 12).reshape(3, 4)
-
-
-@pytest.mark.parametrize(("steps", "slots", "total"), [(10, 2, 26), (10, 3, 19), (100, 7, 278), (100, 8, 263)])
-def test_totals_of_maddison(steps, slots, total):
-    assert simulate(Mixed(slots), steps).advances + steps == total
 
 
 @cache
@@ -59,17 +54,6 @@ class Engine:
         self.records += 1
         slope = 0.1 * np.cos(x * (k % 3 + 1)) * (k % 3 + 1)
         return x + 0.1 * np.sin(x * (k % 3 + 1)), lambda g: g + slope * g
-
-
-@pytest.mark.parametrize("storage", [Memory(), Disk()], ids=repr)
-@given(steps=st.integers(0, 40), slots=st.integers(1, 9))
-def test_the_fewest_evaluations(storage, steps, slots):
-    engine, schedule = Engine(), Mixed(slots)
-    options = {"steps": steps, "schedule": schedule, "storage": storage, "record": engine.record}
-    result = reverse(engine.step, engine.pull, X, np.cos(X), **options)
-    if steps:
-        assert engine.steps + engine.records + engine.pulls == fewest(steps, slots) + 1, "and the step to x_N"
-        assert result.stats.pulls == steps and result.stats.peak_states == schedule.limit(steps)
 
 
 def test_sweeps_begin_again_and_leave_nothing():

@@ -60,10 +60,6 @@ def test_lazy_without_limits():
     assert [action.index for action in reverse] == list(range(10**9 - 1, 10**9 - 1 - len(reverse), -1))
 
 
-def test_deep_chains_need_no_recursion():
-    assert simulate(Revolve(3000), 5000).advances == advances(5000, 3000)
-
-
 def test_memory_is_that_of_the_slots():
     schedule = Revolve(10)
     saved = [action.index for action in schedule.forward(20_000) if type(action) is Save]
