@@ -1,7 +1,5 @@
 """How results of any structure are compared, bit by bit or nearly; and the derivatives of one function with those of another."""
 
-from __future__ import annotations
-
 import numpy as np
 import optree
 

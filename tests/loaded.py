@@ -1,7 +1,5 @@
 """Scripts of the project as modules, from their files: nothing of theirs has to be installed. The statements of a source."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 from inspect import isfunction

@@ -1,7 +1,5 @@
 """Thresholds have one home in each package, with their reasons; the benchmark that measures them knows them."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

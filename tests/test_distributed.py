@@ -1,7 +1,5 @@
 """Executors of dask.distributed, on a real cluster: a scheduler and workers in processes of their own, over TCP."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """The documents: every public name has its place in the API, pictures are of today, names that pages mention exist."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys

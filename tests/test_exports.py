@@ -1,7 +1,5 @@
 """What the packages export is exactly what they say."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """The house: a room imports only from lower floors, dualad never imports checkpoint, and no room grows too large."""
 
-from __future__ import annotations
-
 import ast
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a value is to our own code: its type, never its `__class__`, since a traced value says there what its value is."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

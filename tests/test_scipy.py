@@ -1,7 +1,5 @@
 """SciPy's solvers with exact derivatives: the recipes of the README, and how often they evaluate f."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse

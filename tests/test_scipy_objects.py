@@ -1,7 +1,5 @@
 """SciPy's functions that are written in NumPy take traced values: right, if slow, by object arrays, and refused where they were wrong."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a user sees of an error: the lines of the program, none of ours, unless DUALAD_FULL_TRACEBACK asks for them."""
 
-from __future__ import annotations
-
 import traceback
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What users' type checkers see: a typed program without an error, and results that are no Any."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import re

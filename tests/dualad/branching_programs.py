@@ -4,8 +4,6 @@ A line may be several: an ``if`` with its arms, a loop, a mask and what is done 
 as near as rounding; other arguments than the first take other branches.
 """
 
-from __future__ import annotations
-
 import re
 import warnings
 from contextlib import suppress

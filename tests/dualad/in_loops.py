@@ -1,7 +1,5 @@
 """What compiled functions are asked in tests of loops: derivatives as in eager code, and chains of them in blocks."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from checkpoint import Stats, chain, grad, hvp

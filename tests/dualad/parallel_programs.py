@@ -1,7 +1,5 @@
 """Functions that processes import: of one array, slow or deadly where a test asks for it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -4,8 +4,6 @@ A program is a list of lines over the names ``x`` (the argument), ``c`` and ``d`
 line on plain NumPy, which says what the names are; a line that NumPy refuses may stand last, and must be refused in both modes.
 """
 
-from __future__ import annotations
-
 import warnings
 from contextlib import suppress
 

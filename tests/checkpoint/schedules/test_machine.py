@@ -1,7 +1,5 @@
 """The machine accepts what is legal and names the first action that is not; all that reads actions agrees on what they mean."""
 
-from __future__ import annotations
-
 from collections import deque
 from itertools import accumulate, islice
 

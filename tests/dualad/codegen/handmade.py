@@ -1,7 +1,5 @@
 """Functions of the loop IR that tests make by hand, as machine code and as Python."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

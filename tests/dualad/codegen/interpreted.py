@@ -1,7 +1,5 @@
 """Emitted source run by Python itself, with NumPy's functions for our kernels: no compilation, and each index is checked."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 from types import FunctionType, ModuleType

@@ -1,7 +1,5 @@
 """What emitted source computes beyond Python's operators, against instructions of the processor, and against whole numbers."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

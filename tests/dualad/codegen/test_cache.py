@@ -1,7 +1,5 @@
 """Machine code on disk: found again, whole or not at all, never more than its share, never where others may write."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

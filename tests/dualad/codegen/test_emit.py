@@ -1,7 +1,5 @@
 """The emitter: golden sources, vectorised loops, and compiled answers where they differ from Python's."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How Python enters machine code: what it was not compiled for is refused, whichever way it is entered."""
 
-from __future__ import annotations
-
 import sys
 import zipfile
 

@@ -1,7 +1,5 @@
 """A process that has compiled something ends as any other: machine code and what CPython reads of it outlive the interpreter."""
 
-from __future__ import annotations
-
 import pytest
 from other_processes import output_of
 

@@ -1,7 +1,5 @@
 """Loop nests whose positions are cases of their own: slabs, short rows, wide pieces."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from interpreted import traced

@@ -1,7 +1,5 @@
 """Functions with a ufunc underneath in compiled code: NumPy's and SciPy's bits, eager derivatives, no Python between two steps."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,7 +1,5 @@
 """An llvmlite that is broken or played by another module: what is compiled is run by NumPy, and at most one warning says why."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

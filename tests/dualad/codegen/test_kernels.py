@@ -1,7 +1,5 @@
 """The elementary functions against mpmath: at most 1 ulp everywhere, and NumPy's answers for special arguments."""
 
-from __future__ import annotations
-
 import math
 import platform
 

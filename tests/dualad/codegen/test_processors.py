@@ -1,7 +1,5 @@
 """The bits of compiled code: those of the emitted source as Python runs it, on every processor that multiplies and adds at once."""
 
-from __future__ import annotations
-
 import ctypes
 import platform
 import re

@@ -1,7 +1,5 @@
 """Functions as they are compiled, against Python's evaluation of the same text and of the same kernels, bit for bit, and against NumPy."""
 
-from __future__ import annotations
-
 import inspect
 import itertools
 import re

@@ -1,7 +1,5 @@
 """Folders and files are looked at when they are open: links, owners, and who may write, all the way from the root."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

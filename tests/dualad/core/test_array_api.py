@@ -1,7 +1,5 @@
 """The array API standard: the namespace of traced values, and packages that ask for it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Every function that the array API standard (2024.12) names: called through the namespace of a traced value it has NumPy's bits."""
 
-from __future__ import annotations
-
 from functools import reduce
 
 import numpy as np

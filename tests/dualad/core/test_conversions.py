@@ -1,7 +1,5 @@
 """Where plain numbers are asked for: object arrays keep what is promised of them, other kinds of arrays are refused or go first."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import sys

@@ -1,7 +1,5 @@
 """What ``np.asarray`` and ``np.array`` make of a traced array: an object array in its layout, read-only unless it is a copy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

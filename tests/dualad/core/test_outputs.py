@@ -1,7 +1,5 @@
 """Where results go: out= of ufuncs and functions, by name and by place, where= and dtype=; and what is refused."""
 
-from __future__ import annotations
-
 import operator
 import re
 

@@ -1,7 +1,5 @@
 """Where code asks a traced value for what only plain ones have: it works where no derivative is lost, and else says what to do."""
 
-from __future__ import annotations
-
 import logging
 import warnings
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Traced values stand in for numbers and arrays: protocols, operators, views and writes, object arrays, refusals."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import math

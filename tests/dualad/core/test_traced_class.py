@@ -1,7 +1,5 @@
 """`isinstance` of a traced value answers as for the value itself, so that code takes the branch that it takes for plain values."""
 
-from __future__ import annotations
-
 import collections.abc
 import copy
 import dataclasses

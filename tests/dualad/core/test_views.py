@@ -1,7 +1,5 @@
 """Views of traced arrays, views of views, and what a write through them reaches: as in NumPy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from agreement import check

@@ -1,7 +1,5 @@
 """NumPy's value with the derivative of a body: whatever the body returns it in, none is lost."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

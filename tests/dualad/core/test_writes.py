@@ -1,7 +1,5 @@
 """Writing into traced arrays: elements, slices, in-place operators, buffers of other levels, threads; all as NumPy does it."""
 
-from __future__ import annotations
-
 import sys
 from concurrent.futures import ThreadPoolExecutor
 

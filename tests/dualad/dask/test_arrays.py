@@ -1,7 +1,5 @@
 """dask arrays under Dual and Var: lazily, equal to NumPy's, in both modes; what dask does not compute is refused by name."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """K directions at once: every place where an array can see past, or trip over, the leading axis."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from comparing import leaves

@@ -1,7 +1,5 @@
 """Dual numbers: arithmetic by hand, levels, confusion, threads, exceptions, escaped values, precision."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import pickle

@@ -1,7 +1,5 @@
 """The compiled short paths give what the general path gives, bit for bit, on every kind of operand."""
 
-from __future__ import annotations
-
 import itertools
 import operator
 import subprocess

@@ -1,7 +1,5 @@
 """Branches: the paths of functions merged into one program, its values and derivatives against the plain function."""
 
-from __future__ import annotations
-
 import numpy as np
 import optree
 import pytest

@@ -1,7 +1,5 @@
 """Traces of pullbacks hold few examples of large values; the program is the same as with all of them."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Errors that depend on values: a compiled function handles them as the plain one does, whatever it was traced at."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Loops in Python are rolled up again: what is left of their operations, values, derivatives."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from comparing import agree, close, leaves

@@ -1,7 +1,5 @@
 """Loops of programs as operations: values and derivatives of every kind against the loop in Python."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from comparing import agree, close, loss

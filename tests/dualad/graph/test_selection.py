@@ -1,7 +1,5 @@
 """Selections: what a traced mask selects, as programs see it, and what is known of masks and lengths."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from interpreted import recorded as traced

@@ -1,7 +1,5 @@
 """Loops that end by a test on values: one loop for all numbers of turns, with the values and the derivatives of eager code."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict, deque
 from functools import partial

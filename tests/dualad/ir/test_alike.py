@@ -1,7 +1,5 @@
 """Pieces of a long function that are alike: one function, which computes the same of them all, bit for bit."""
 
-from __future__ import annotations
-
 import pytest
 from handmade import cut_up
 

@@ -1,7 +1,5 @@
 """Long functions of the loop IR that are cut into pieces: Python computes the same of both, bit for bit."""
 
-from __future__ import annotations
-
 import pytest
 from emitted_examples import SOURCES
 from handmade import cut_up

@@ -1,7 +1,5 @@
 """The printed loop IR: Python computes from the text what the same functions compute of numbers, and parentheses stand where they must."""
 
-from __future__ import annotations
-
 import math
 import operator
 from itertools import product

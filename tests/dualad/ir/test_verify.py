@@ -1,7 +1,5 @@
 """Faults that are put into the loop IR by hand are found, each by its message; what is right is not refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from dualad.ir.nodes import (

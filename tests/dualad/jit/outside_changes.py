@@ -1,7 +1,5 @@
 """Ways to change what a function reads besides its arguments: each a function that returns ``f(x)`` and the change."""
 
-from __future__ import annotations
-
 import array
 import operator
 import os

@@ -1,7 +1,5 @@
 """Ways to change the functions, classes and modules that a function uses; see `outside_changes`."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Branches on values compile as they stand: all of Python's ways to ask for a truth, against the plain function on all paths."""
 
-from __future__ import annotations
-
 import re
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """Derivatives of and through compiled functions: every verb, every kind of argument, masks, constants, chains."""
 
-from __future__ import annotations
-
 import numpy as np
 import optree
 import pytest

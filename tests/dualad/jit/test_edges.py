@@ -1,7 +1,5 @@
 """What a compiled function cannot do is refused by name, with the line and the way out; what looks like it stays right."""
 
-from __future__ import annotations
-
 import datetime
 import itertools
 import os

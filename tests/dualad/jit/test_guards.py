@@ -1,7 +1,5 @@
 """The short way of a call: the second call of each kind takes it, and gives the same; what it was not made for it leaves alone."""
 
-from __future__ import annotations
-
 from collections import Counter, OrderedDict, defaultdict, namedtuple
 from functools import partial
 from itertools import permutations

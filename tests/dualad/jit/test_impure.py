@@ -1,7 +1,5 @@
 """What a function reads and no look can compare, as clocks, and what it does besides returning results."""
 
-from __future__ import annotations
-
 import sys
 import time
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Integers that Python asks for are paths: values and gradients are those of plain code, whichever integer is met first."""
 
-from __future__ import annotations
-
 import math
 import warnings
 

@@ -1,7 +1,5 @@
 """Compiled functions: signatures, static arguments, results of the caller's own, arrays outside, errors, threads, backends."""
 
-from __future__ import annotations
-
 import gc
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor

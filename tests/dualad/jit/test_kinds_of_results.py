@@ -1,7 +1,5 @@
 """What compiled functions return is of NumPy's type: an array of no axes, a scalar, a dtype; and options that are traced are read."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from comparing import same

@@ -1,7 +1,5 @@
 """Compiled programs of arrays in any memory layout: which results are views, so what a write reaches, is what plain NumPy decides."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from comparing import close

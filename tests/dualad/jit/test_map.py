@@ -1,7 +1,5 @@
 """map of compiled functions: the bits of single calls for any number of members and threads, trees, errors, derivatives, both backends."""
 
-from __future__ import annotations
-
 import warnings
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Elements that a traced mask selects: values and derivatives of compiled functions are those of eager code, whatever is not selected."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

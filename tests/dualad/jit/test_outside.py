@@ -1,7 +1,5 @@
 """What a function reads besides its arguments is changed, in all ways that are known: no compiled function goes on with old results."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

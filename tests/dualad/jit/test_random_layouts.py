@@ -1,7 +1,5 @@
 """Random programs of views, copies and writes, of arguments in any memory layout, compiled: against plain NumPy and eager gradients."""
 
-from __future__ import annotations
-
 import os
 import warnings
 

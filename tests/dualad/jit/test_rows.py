@@ -1,7 +1,5 @@
 """Every row of the table, compiled: its values, JVPs and VJPs are the eager ones, for every backend."""
 
-from __future__ import annotations
-
 import numpy as np
 import optree
 import pytest

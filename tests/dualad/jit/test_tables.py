@@ -1,7 +1,5 @@
 """Plain arrays that are indexed by traced integers: from outside, wherever they are held, and made by NumPy inside."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from math import exp

@@ -1,7 +1,5 @@
 """Results of compiled functions are compared with those of the plain ones: at calls 2, 4, 8, ...; what is stale is traced again."""
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

@@ -1,7 +1,5 @@
 """Linear algebra of a few rows in the loops: against NumPy and residuals; what is singular raises NumPy's error."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

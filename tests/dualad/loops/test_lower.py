@@ -1,7 +1,5 @@
 """The lowering: every row has an entry, and loops read and write where NumPy does."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from comparing import close

@@ -1,7 +1,5 @@
 """What moves elements, in loops: to and from places that are known, and those that integers made of traced values say."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """What searches and sorts, in loops: NumPy's answers bit for bit, also of ties, NaN, -0.0 and infinities, and eager derivatives."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from comparing import same

@@ -1,7 +1,5 @@
 """Functions of many numbers: machine code takes and gives them in arrays."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from comparing import close, leaves

@@ -1,7 +1,5 @@
 """What accumulates, in loops: convolutions, and cumulative sums and products along any axis."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from in_loops import chain_is_made_in_blocks, has_eager_derivatives

@@ -1,7 +1,5 @@
 """Loops in blocks: the same bits for every number of threads, of every kind of nest."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

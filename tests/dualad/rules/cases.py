@@ -1,7 +1,5 @@
 """A row at one sample, as a function of a list of leaves: what the tests of the table share."""
 
-from __future__ import annotations
-
 from functools import cache, cached_property
 
 import numpy as np

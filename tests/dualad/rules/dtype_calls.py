@@ -4,8 +4,6 @@
 ``python tests/dualad/rules/dtype_calls.py N`` (with the repository on the path) tries every N-th of them.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import traceback

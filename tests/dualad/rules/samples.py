@@ -5,8 +5,6 @@ the positional arguments, also inside lists; what stands in ``fixed(...)`` is no
 the finite differences do not cross. `SAMPLES` maps each function to its samples; `CONSTANTS` those without derivative.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Sample calls of the rows beyond the everyday ones: enters them into the tables of `samples`."""
 
-from __future__ import annotations
-
 import contextlib
 
 import samples

@@ -1,7 +1,5 @@
 """The published grid of benchmarks/accuracy: every ufunc and special function to the digits promised, at ordinary and extreme points."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """All interpretations of a row agree on random shapes, dtypes and layouts: a new row with a sample is tested by itself."""
 
-from __future__ import annotations
-
 import importlib.util
 import itertools
 import warnings

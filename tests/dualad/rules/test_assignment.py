@@ -1,7 +1,5 @@
 """Assignment is one row: written in place by every interpreter, it gives what the row gives; no other file transposes it."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

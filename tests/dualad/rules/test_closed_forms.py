@@ -1,7 +1,5 @@
 """Closed forms of gradients, Jacobians, Hessians and higher derivatives; the digits of single functions are in test_accuracy."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Arrays made ``like=`` a traced one: buffers of its kind, which hold derivatives."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every row with K directions at once, K = 1 and K equal to each dimension, is K single directions."""
 
-from __future__ import annotations
-
 import numpy as np
 import samples_more
 from cases import arrays, cases, rows

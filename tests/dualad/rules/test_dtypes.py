@@ -1,7 +1,5 @@
 """Every function with every dtype: value, dtype and shape are NumPy's, bit for bit; both modes, and all directions, agree."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A row is the only home of a function: no table of functions stands outside `rules/`, and one row serves every interpreter."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import pkgutil

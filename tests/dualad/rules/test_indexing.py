@@ -1,7 +1,5 @@
 """Parts of an index: what its Ellipsis stands for, and the axes that it leaves out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

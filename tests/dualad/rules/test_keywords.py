@@ -1,7 +1,5 @@
 """Every keyword of every ruled array function of NumPy's is honoured, or refused by name: read off the signatures."""
 
-from __future__ import annotations
-
 import inspect
 import warnings
 

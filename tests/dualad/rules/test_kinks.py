@@ -1,7 +1,5 @@
 """What happens at kinks, singular points and with NaN: every line of the published table, in both modes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from in_groups import for_each

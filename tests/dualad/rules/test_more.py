@@ -1,7 +1,5 @@
 """Rows that the table of samples cannot hold: files, kinks, closed forms, degenerate cases of decompositions and statistics."""
 
-from __future__ import annotations
-
 import warnings
 
 import mpmath

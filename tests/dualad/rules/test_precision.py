@@ -1,7 +1,5 @@
 """Partials are computed in the precision of the function, whatever dtype its constants have."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The registry is complete: every function that NumPy lets us see is in exactly one kind, and most are differentiable."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

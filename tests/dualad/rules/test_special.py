@@ -1,7 +1,5 @@
 """scipy.special: every row against central differences by all its arguments in both modes; closed forms; third derivatives."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """scipy.special at complex arguments, at 0 log 0, at poles, and in single precision; the digits of real ones are in test_accuracy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

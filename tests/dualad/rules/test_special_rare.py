@@ -1,7 +1,5 @@
 """scipy.special: the rows that are not on the published grid, against differences in both modes to order 2; no ufunc is unknown."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 import numpy as np

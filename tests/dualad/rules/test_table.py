@@ -1,7 +1,5 @@
 """Every row of the table at every sample: value, both modes, both orders, precision, memory."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Rules touch values only through functions that have rows: every one runs on symbols, which have none."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Functions that write into an array: into a traced one what they write is differentiated, a plain one refuses."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

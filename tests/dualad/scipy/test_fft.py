@@ -1,7 +1,5 @@
 """dualad.scipy.fft: SciPy's own values and tangents bit for bit; transposes by the pairing Re(g * t), for all norms, types and lengths."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

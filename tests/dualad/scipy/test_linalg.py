@@ -1,7 +1,5 @@
 """dualad.scipy.linalg beyond samples of real numbers: complex matrices, equations of Riccati, factors that go on, bad calls."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy_calls import check_refused

@@ -1,7 +1,5 @@
 """dualad.scipy.optimize: solutions are SciPy's bit for bit, their derivatives those of closed forms; by args and by closure."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy_calls import check_calls, check_refused

@@ -1,7 +1,5 @@
 """dualad.scipy: values are SciPy's own, derivatives those of differences of SciPy's functions; a new row tests itself by a sample."""
 
-from __future__ import annotations
-
 import inspect
 from importlib import import_module
 from pathlib import Path

@@ -1,7 +1,5 @@
 """dualad.scipy.sparse: products and solutions are SciPy's own, derivatives those of the dense matrices, by entries and by arrays."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

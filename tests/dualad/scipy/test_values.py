@@ -1,7 +1,5 @@
 """What takes SciPy's value in a shorter way has its bits and types for all inputs, its warnings and errors; its derivative is one entry."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

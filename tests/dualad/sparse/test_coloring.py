@@ -1,7 +1,5 @@
 """coloring: colourings are valid for random patterns, few for bands, arrows and stencils, and values."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

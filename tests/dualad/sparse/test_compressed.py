@@ -1,7 +1,5 @@
 """Sparse Jacobians and Hessians in forward mode: equal to the dense ones, eager and compiled, for every kind of argument."""
 
-from __future__ import annotations
-
 from functools import partial
 from types import SimpleNamespace
 

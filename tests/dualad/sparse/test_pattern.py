@@ -1,7 +1,5 @@
 """sparsity: whole functions, random programs, stencils, arguments, Hessians, and what is refused."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Compiled sparse Jacobians by reads of the arguments: equal to the dense ones, and made of neighbouring rows without a gather."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from optree import tree_leaves

@@ -1,7 +1,5 @@
 """Every row of the table: its pattern covers the nonzeros of the dense Jacobian, and is exact where it must be."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import samples_more  # noqa: F401  (enters its samples)

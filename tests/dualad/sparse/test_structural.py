@@ -1,7 +1,5 @@
 """A dense Jacobian under jit: as many directions as colours, where the function is sparse; the same numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 import optree
 import pytest

@@ -1,7 +1,5 @@
 """fill: the entries of a Jacobian or Hessian in a matrix that is at hand."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

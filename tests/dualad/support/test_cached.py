@@ -1,7 +1,5 @@
 """value_and_jacobian(f, cache=True): one evaluation a point, whoever asks, and nothing stale."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """The collector looks seldom while much is made, and as often as before after it."""
 
-from __future__ import annotations
-
 import gc
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Chunks on executors: equal results from threads and processes, in order; what is lost is named; nothing is left running."""
 
-from __future__ import annotations
-
 import functools
 import multiprocessing
 import os

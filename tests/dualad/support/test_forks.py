@@ -1,7 +1,5 @@
 """A process that forks while its other threads are at work: no lock stays locked in the child, and nothing is half done there."""
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess

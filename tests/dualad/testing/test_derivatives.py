@@ -1,7 +1,5 @@
 """The checker: it passes right rules, fails on every planted wrong one, and names what is wrong."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """jacobian_columns: in order, into arrays, memmaps and functions, within a budget, under a bar; wrong calls."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The table of coverage and its command line."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """jvp, derivative, value_and_derivative: values, structures, types and refusals."""
 
-from __future__ import annotations
-
 import math
 from collections import OrderedDict, namedtuple
 from dataclasses import dataclass

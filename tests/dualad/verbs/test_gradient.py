@@ -1,7 +1,5 @@
 """gradient and grad, value_and_gradient and value_and_grad: of functions that return one number."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """hessian: forward over forward, and forward over reverse."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.optimize

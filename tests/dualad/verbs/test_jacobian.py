@@ -1,7 +1,5 @@
 """jacobian, value_and_jacobian: shapes, trees, chunks, memory."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
