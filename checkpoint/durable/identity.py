@@ -131,6 +131,9 @@ class Digests(Reads):
         else:
             self.object(name, value)
 
+    def note(self, get: Callable[..., Any], key: Any, held: Any) -> None:
+        """Keep nothing: values count as they are now."""
+
     def code(self, function: FunctionType, name: str) -> None:
         self.add(name or CODE, [code_digest(function.__code__)])
 

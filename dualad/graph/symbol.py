@@ -301,6 +301,8 @@ def define_operators():
                     return self.level.record(row.fn, scalar_operator(row.of_numbers), (a, b), {})
                 if not is_handled(sys._getframe(1), self.level.outermost):  # where a result that is not used may not raise
                     return a // b, a % b
+            if name == "pow" and not reflected and type(other) is int and other == 2 and is_mask(self) and self.primal.kind == "array":
+                return np.square(self)  # as NumPy's operator does: in 8 bits
             if name == "mul" and type(other) in (list, tuple) and self.primal.kind != "array":
                 return NotImplemented  # Python repeats it so many times
             return usual(self, other)

@@ -37,7 +37,12 @@ WRAPPERS = (property, staticmethod, classmethod, cached_property)
 
 
 class Reads:
-    """A walk; what it does with places and data is said by subclasses. Names of places are such as ``model.rate``."""
+    """A walk; what it does is said by subclasses. Names of places are such as ``model.rate``."""
+
+    note: Callable  # a place, ``(get, key)``, and what it holds
+    code: Callable  # a function of the user's, and its name
+    wrapper: Callable  # a function of an installed package, and its name
+    data: Callable  # a container or an object, its name and its depth
 
     def __init__(self) -> None:
         self.names: dict[str, None] = {}  # that some code mentions
@@ -162,7 +167,6 @@ class Reads:
     def members(self, kind: Any, of_instance: bool = False) -> None:
         """Look at methods and attributes of a class: those that are mentioned, and special methods, for an instance those that it calls."""
         name = f"{kind.__module__}.{kind.__qualname__}"
-        self.class_found(kind, name)
         if installed(kind):
             return
         if type(kind) is not type:
@@ -182,23 +186,6 @@ class Reads:
         called = [key for key in members if key in special and runs_code(space[key])]
         self.attributes(called, space.__getitem__, name, always=True)
         self.attributes([key for key in members if key not in special], space.__getitem__, name)
-
-    # --- what subclasses do -------------------------------------------------------------------------------------------------
-
-    def note(self, get: Callable, key: Any, held: Any) -> None:
-        """Note what a place holds."""
-
-    def code(self, function: Any, name: str) -> None:
-        """Note the code of a function of the user's."""
-
-    def wrapper(self, function: Any, name: str) -> None:
-        """Look at a function of an installed package."""
-
-    def class_found(self, kind: type, name: str) -> None:
-        """Note a class."""
-
-    def data(self, value: Any, name: str, depth: int) -> None:
-        """Look into containers and objects."""
 
 
 def held_at(get, key):

@@ -164,10 +164,10 @@ class Watch(Reads):
             if callable(part):
                 self.look(part)
 
-    def class_found(self, kind, name):
+    def members(self, kind, of_instance=False):
         self.note(partial(getattr, kind), "__mro__", kind.__mro__)
-        if not installed(kind):
-            self.count(vars(kind))
+        self.count(vars(kind))
+        super().members(kind, of_instance)
 
     def count(self, space):
         """Watch how many attributes there are: a new one may hide one of a class, or be what the code asks for."""

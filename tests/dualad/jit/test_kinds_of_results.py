@@ -37,6 +37,13 @@ def test_a_median_and_a_sum_of_exponentials_are_scalars():
     assert type(jit(special.logsumexp)(X)) is type(special.logsumexp(X)) is np.float64
 
 
+@pytest.mark.parametrize("power", [2, 3, True, 2.0])
+def test_powers_of_truth_values_have_the_dtype_of_numpys_operator(power):
+    for x in (np.array([True, False]), np.array(True), np.True_):
+        expected, found = x**power, jit(lambda x: x**power)(x)
+        assert found.dtype == expected.dtype and np.array_equal(found, expected)
+
+
 def test_numbers_of_python_that_are_rounded_yield_to_arrays():
     f = lambda x, a: x * round(a, 2)
     same(jit(f)(np.float32([0.5, 2.0]), 0.127), f(np.float32([0.5, 2.0]), 0.127))
