@@ -117,18 +117,8 @@ class Fit(Storage):
         f : its arguments are pytrees of plain data; its result is made of numbers and arrays in tuples, lists and dicts.
         name : by which it is known in the folder; its own by default. Several functions of one fit need several names.
 
-        Returns
-        -------
-        function
-
-        Raises
-        ------
-        ValueError
-            If the folder is of another function with this name, or of another token, naming what differs.
-        FileExistsError
-            If there are other files in the folder.
-        BlockingIOError
-            If another process has the folder.
+        Raises ValueError if the folder is of another function with this name, or of another token, naming what differs; FileExistsError
+        if there are other files in the folder; BlockingIOError if another process has it.
         """
         if not callable(f):
             raise TypeError(f"Fit: fit(f) takes the function that the optimizer calls, such as fit(value_and_grad(f)); got {f!r}")
@@ -144,12 +134,7 @@ class Fit(Storage):
         return evaluated
 
     def open(self) -> "EvaluationSession":
-        """A session for a chain of the evaluation under way.
-
-        Returns
-        -------
-        EvaluationSession
-        """
+        """A session for a chain of the evaluation under way."""
         evaluation = self._under_way.get() or (self._evaluations[0] if len(self._evaluations) == 1 else None)
         if evaluation is None and self._evaluations:
             raise ValueError(
