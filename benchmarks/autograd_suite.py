@@ -15,7 +15,6 @@ import collections
 import functools
 import inspect
 import itertools
-import subprocess
 import sys
 import types
 from pathlib import Path
@@ -25,6 +24,8 @@ import optree
 
 import checkpoint
 import dualad
+
+from .harness import counts_table, rows_of
 
 __all__ = ["Space"]
 
@@ -391,22 +392,14 @@ def main():
     if options.inside:
         return run(*options.modes, tests)
     counts = collections.defaultdict(collections.Counter)
-    again = [sys.executable, "-m", "benchmarks.autograd_suite", str(options.folder), "--inside", "--tests", *options.tests]
     for mode in options.modes:
-        process = subprocess.run([*again, "--modes", mode], capture_output=True, text=True, check=False)
-        for line in process.stdout.splitlines():
-            file, test, outcome, reason = line.split("\t")
-            for key in (file, "all"):
-                counts[key][mode, outcome] += 1
+        for file, test, outcome, reason in rows_of(
+            "autograd_suite", str(options.folder), "--inside", "--tests", *options.tests, "--modes", mode
+        ):
+            counts[file][f"{mode} {outcome}"] += 1
             if outcome != "passed":
                 print(f"{mode} {outcome}: {file} {test}\n    {reason[:300]}")
-        if process.returncode not in (0, 1):
-            print(f"{mode} ended with status {process.returncode}\n{process.stderr[-2000:]}")
-    counts["all"] = counts.pop("all", collections.Counter())
-    kinds = sorted(counts["all"])
-    print(f"\n{'file':26}" + "".join(f"{' '.join(kind):>18}" for kind in kinds))
-    for file, found in counts.items():
-        print(f"{file:26}" + "".join(f"{found[kind]:18}" for kind in kinds))
+    print("\n" + counts_table("file", counts))
     return None
 
 

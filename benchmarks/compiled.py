@@ -111,31 +111,37 @@ def whole_primals(quick):
 # --- peers --------------------------------------------------------------------------------------------------------------------
 
 
-def tasks(quick, compiled):
-    """Yield the cases of dualad, with `compiled` of each function that is called."""
+def tasks(quick, compiled, jvp, vjp, grad, jacobian, np=np, array=lambda x: x):
+    """Yield the cases of a tool in the namespace `np`, with `compiled` of each function that is called."""
+    for n in lengths(quick):
+        x, of_wave = array(numbers(n)), lambda x: wave(x, np)
+        yield CHAIN.title, f"value, n = {n}", Case(compiled(of_wave), (x,))
+        yield CHAIN.title, f"JVP, n = {n}", Case(compiled(lambda x, v, f=of_wave: jvp(f, (x,), (v,))[1]), (x, np.ones(n)))
+    pull = lambda u, v, g, h: vjp(lambda u, v: reacted(u, v, np), u, v)[1]((g, h))
+    yield STEPS.title, GRAY_SCOTT, Case(compiled(pull), tuple(map(array, grids(quick))))
+    pull = lambda s, p, g: vjp(lambda s, p: lorenz(s, p, np), s, p)[1](g)
+    yield STEPS.title, LORENZ, Case(compiled(pull), tuple(map(array, (*STATE, SEED))))
+    for f in (rosenbrock, ackley):
+        yield SCALAR.title, f.__name__, Case(compiled(grad(lambda x, f=f: f(x, np))), (array(numbers(100)),))
+    yield SCALAR.title, POLLU, Case(compiled(jacobian(lambda y: pollution(y, np))), (array(CONCENTRATIONS),))
+
+
+def ours(quick, compiled):
     from checkpoint import grad, vjp
     from dualad import jacobian, jvp
 
-    for n in lengths(quick):
-        x = numbers(n)
-        yield CHAIN.title, f"value, n = {n}", Case(compiled(wave), (x,))
-        yield CHAIN.title, f"JVP, n = {n}", Case(compiled(lambda x, v: jvp(wave, (x,), (v,))[1]), (x, np.ones(n)))
-    yield STEPS.title, GRAY_SCOTT, Case(compiled(lambda u, v, g, h: vjp(reacted, u, v)[1]((g, h))), tuple(grids(quick)))
-    yield STEPS.title, LORENZ, Case(compiled(lambda s, p, g: vjp(lorenz, s, p)[1](g)), (*STATE, SEED))
-    for f in (rosenbrock, ackley):
-        yield SCALAR.title, f.__name__, Case(compiled(grad(f)), (numbers(100),))
-    yield SCALAR.title, POLLU, Case(compiled(jacobian(pollution)), (CONCENTRATIONS,))
+    yield from tasks(quick, compiled, jvp, vjp, grad, jacobian)
 
 
 def eager(quick):
-    yield from tasks(quick, lambda f: f)
+    yield from ours(quick, lambda f: f)
 
 
 def with_jit(quick):
     from checkpoint import Revolve, StoreAll, chain, grad
     from dualad import jit
 
-    yield from tasks(quick, jit)
+    yield from ours(quick, jit)
     step, rate = jit(runge_kutta(2.0 / length(quick))), jit(gray_scott)
 
     def lorenz_end(*x, **options):
@@ -196,17 +202,7 @@ def jax(quick):
 
     jax.config.update("jax_enable_x64", True)
 
-    for n in lengths(quick):
-        x = jnp.asarray(numbers(n))
-        yield CHAIN.title, f"value, n = {n}", Case(blocked(lambda x: wave(x, jnp)), (x,))
-        yield CHAIN.title, f"JVP, n = {n}", Case(blocked(lambda x, v: jax.jvp(lambda x: wave(x, jnp), (x,), (v,))[1]), (x, jnp.ones(n)))
-    args = tuple(map(jnp.asarray, grids(quick)))
-    yield STEPS.title, GRAY_SCOTT, Case(blocked(lambda u, v, g, h: jax.vjp(lambda u, v: reacted(u, v, jnp), u, v)[1]((g, h))), args)
-    state = tuple(map(jnp.asarray, (*STATE, SEED)))
-    yield STEPS.title, LORENZ, Case(blocked(lambda s, p, g: jax.vjp(lambda s, p: lorenz(s, p, jnp), s, p)[1](g)), state)
-    for f in (rosenbrock, ackley):
-        yield SCALAR.title, f.__name__, Case(blocked(jax.grad(lambda x, f=f: f(x, jnp))), (jnp.asarray(numbers(100)),))
-    yield SCALAR.title, POLLU, Case(blocked(jax.jacfwd(lambda y: pollution(y, jnp))), (jnp.asarray(CONCENTRATIONS),))
+    yield from tasks(quick, blocked, jax.jvp, jax.vjp, jax.grad, jax.jacfwd, jnp, jnp.asarray)
     yield from jax_chains(quick, "step")
 
 

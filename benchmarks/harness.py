@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import timeit
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import truediv
@@ -310,6 +311,23 @@ class Child:
         if exception[0] is not None:
             self.process.kill()
         self.process.wait()
+
+
+def rows_of(workload, *options):
+    """Yield the lines that a module of this package prints in a process of its own, split at tabs; its status is printed if it is bad."""
+    command = [sys.executable, "-W", "ignore", "-m", f"benchmarks.{workload}", *options]
+    process = subprocess.run(command, capture_output=True, text=True, env=os.environ | ONE_THREAD, check=False)
+    for line in process.stdout.splitlines():
+        yield line.split("\t")
+    if process.returncode not in (0, 1):
+        print(f"{workload} {' '.join(options)} ended with status {process.returncode}\n{process.stderr[-2000:]}")
+
+
+def counts_table(head, counts):
+    """Return a Markdown table of Counters by name, and of their sum."""
+    counts = {**counts, "all": sum(counts.values(), Counter())}
+    kinds = list(counts["all"])
+    return markdown([head, *map(str, kinds)], [[name, *(str(found[kind]) for kind in kinds)] for name, found in counts.items()])
 
 
 def installed(needs):

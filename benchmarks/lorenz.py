@@ -141,13 +141,13 @@ def eager(quick):
     """The same program without a chain: everything is recorded."""
     from checkpoint import grad
 
-    yield recorded(grad(simulate(3), argnums=tuple(range(6))), grad(simulate(length(quick)), argnums=tuple(range(6))), quick)
+    yield recorded(lambda steps: grad(simulate(steps), argnums=tuple(range(6))), quick)
 
 
 def autograd(quick):
     from autograd import grad
 
-    yield recorded(grad(simulate(3), argnum=tuple(range(6))), grad(simulate(length(quick)), argnum=tuple(range(6))), quick)
+    yield recorded(lambda steps: grad(simulate(steps), argnum=tuple(range(6))), quick)
 
 
 def torch(quick):
@@ -162,18 +162,15 @@ def torch(quick):
 
         return differentiated
 
-    yield recorded(gradient(3), gradient(length(quick)), quick)
+    yield recorded(gradient, quick)
 
 
-def recorded(small, gradient, quick):
-    """Return the case of a tool that records the whole loop; `small` is called first, so that imports are not counted."""
-    small(*START, *PARAMETERS)
-    measured, steps = Memory(gradient), length(quick)
-    return (
-        GRADIENT.title,
-        of(steps),
-        Case(measured, (*START, *PARAMETERS), columns=lambda seconds, primal: {"saved states": "all", "peak memory": str(measured)}),
-    )
+def recorded(gradient, quick):
+    """Return the case of a tool that records the whole loop; that of few steps is called first, so that imports are not counted."""
+    gradient(3)(*START, *PARAMETERS)
+    measured, steps = Memory(gradient(length(quick))), length(quick)
+    columns = lambda seconds, primal: {"saved states": "all", "peak memory": str(measured)}
+    return GRADIENT.title, of(steps), Case(measured, (*START, *PARAMETERS), columns=columns)
 
 
 PEERS = {

@@ -34,15 +34,15 @@ import collections
 import contextlib
 import importlib.util
 import io
-import os
 import signal
-import subprocess
 import sys
 import types
 import warnings
 from pathlib import Path
 
 import numpy as np
+
+from .harness import counts_table, rows_of
 
 __all__ = ["calls"]
 
@@ -297,21 +297,12 @@ def main():
         if importlib.util.find_spec(package) is None:
             print(f"{package} is not installed")
             continue
-        command = [sys.executable, "-W", "ignore", "-m", "benchmarks.other_code", package, "--inside"]
-        process = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
         counts[package] = collections.Counter()
-        for line in process.stdout.splitlines():
-            _, call, found, details = line.split("\t")
+        for _, call, found, details in rows_of("other_code", package, "--inside"):
             counts[package][found] += 1
             print(f"{found:8} {call}" + (f"\n         {details}" if options.details and found != "right" else ""))
-        if process.returncode:
-            print(f"{package} ended with status {process.returncode}\n{process.stderr[-2000:]}")
-            counts[package]["crashed"] += 1
     sums = sum(counts.values(), collections.Counter())
-    kinds = list(sums)
-    print(f"\n{'package':18}" + "".join(f"{kind:>13}" for kind in kinds))
-    for package, found in [*counts.items(), ("all", sums)]:
-        print(f"{package:18}" + "".join(f"{found[kind]:13}" for kind in kinds))
+    print("\n" + counts_table("package", counts))
     print(f"right: {sums['right']} of {sums.total()}, {sums['right'] / max(sums.total(), 1):.0%}")
     return None
 
