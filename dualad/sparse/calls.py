@@ -121,11 +121,7 @@ def along(operation, name, of, known):
     if axis is None or not x.ndim:
         return sets.total().broadcast(out.shape)
     axes = tuple(int(k) % x.ndim for k in (axis if isinstance(axis, tuple | list) else (axis,)))
-    one = sets.reduced(axes)
-    if out.ndim == len(one.shape):
-        return one.broadcast(out.shape)
-    shape = tuple(1 if k in axes else n for k, n in enumerate(x.shape))
-    return one.map(lambda rows: np.expand_dims(rows, axes), shape).broadcast(out.shape)
+    return sets.reduced(axes, keep=out.ndim > x.ndim - len(axes)).broadcast(out.shape)
 
 
 # --- elements at places ---------------------------------------------------------------------------------------------------------------
@@ -148,8 +144,7 @@ def picked(out, sets, parts, known):
     axis, index = 0, list[Any]()
     for part in parts:
         if computed(known, part):
-            one = sets.reduced((axis,))
-            sets = one.map(lambda rows, axis=axis: np.expand_dims(rows, axis), (*one.shape[:axis], 1, *one.shape[axis:]))
+            sets = sets.reduced((axis,), keep=True)
             index.append(np.zeros(part.shape, int))
         else:
             index.append(map_values(known, part))
@@ -259,11 +254,8 @@ def product(out, of, known, a, b, **options):
     for factor, sets, left in ((factors[0], second, True), (factors[1], first, False)):
         if factor is not None and factor.ndim == 2 and len(sets.shape) in (1, 2) and not np.all(factor):
             return times(out, factor if left else factor.T, sets, left)
-    first, second = first.reduced((a.ndim - 1,)), second.reduced((max(b.ndim - 2, 0),))
-    if a.ndim > 1 and b.ndim > 1:
-        first = first.map(lambda rows: rows[..., None], (*first.shape, 1))
-        second = second.map(lambda rows: rows[..., None, :], (*second.shape[:-1], 1, *second.shape[-1:]))
-    return union(out.shape, [first, second])
+    both = a.ndim > 1 and b.ndim > 1
+    return union(out.shape, [first.reduced((-1,), both), second.reduced((max(b.ndim - 2, 0),), both)])
 
 
 def times(out, factor, sets, left=True):
@@ -359,27 +351,19 @@ def stacked(operation, count, of):
     return results
 
 
-def of_matrices(of, a):
-    """Return the union over each matrix of a stack, as an array of matrices of one element."""
-    lead = a.shape[:-2]
-    return of(a).reduced((a.ndim - 2, a.ndim - 1)).map(lambda rows: rows[..., None, None], (*lead, 1, 1))
-
-
 def solved(out, of, known, a, b):
     """``np.linalg.solve``: each column of b by itself."""
     if type(a) is not Value or type(b) is not Value or b.ndim == 1:
         return None
-    column = of(b).reduced((b.ndim - 2,))
-    column = column.map(lambda rows: rows[..., None, :], (*column.shape[:-1], 1, *column.shape[-1:]))
-    return union(out.shape, [of_matrices(of, a), column])
+    return union(out.shape, [of(a).reduced((-2, -1), keep=True), of(b).reduced((-2,), keep=True)])
 
 
 def lower_factor(out, of, known, a):
-    return of_matrices(of, a).broadcast(out.shape).where(np.tril(np.ones(out.shape, bool)))
+    return of(a).reduced((-2, -1), keep=True).broadcast(out.shape).where(np.tril(np.ones(out.shape, bool)))
 
 
 def sign_and_logarithm(out, of, known, a):
     """``np.linalg.slogdet``: the sign of a real determinant is constant."""
     if a.dtype.kind == "c":
         return None
-    return [Sets(out.shape), of_matrices(of, a).map(lambda rows: rows[..., 0, 0], out.shape)]
+    return [Sets(out.shape), of(a).reduced((-2, -1))]

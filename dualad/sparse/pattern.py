@@ -160,7 +160,7 @@ def recorded_program(f, arguments) -> tuple[Program, list[int]]:
         outputs: list[Any] = []
         for leaf in leaves:
             leaf = array(leaf) if type(leaf) is np.ndarray and holds_traced(leaf) else leaf
-            outputs.append(recorder.entered(leaf)[0])
+            outputs.append(recorder.entered(leaf))
             if isinstance(leaf, Handle) and type(leaf) is not Tracked:
                 raise TypeError(f"{arguments.where}: f returns a {type(leaf).__name__} of a derivative call that has returned")
         recorder.program.outputs = outputs

@@ -56,8 +56,12 @@ class Sets:
         """Return the sets where the mask is true, those of `other` (none) where it is false."""
         return map_tables(self.shape, [self, other or Sets(self.shape)], lambda ours, theirs: np.where(mask, ours, theirs))
 
-    def reduced(self, axes):
-        """Return the unions over axes, as one part."""
+    def reduced(self, axes, keep=False):
+        """Return the unions over axes, as one part; where asked for, axes of one element are kept."""
+        axes = tuple(axis % len(self.shape) for axis in axes)
+        if keep:
+            shape = tuple(1 if axis in axes else n for axis, n in enumerate(self.shape))
+            return self.reduced(axes).map(lambda rows: np.expand_dims(rows, axes), shape)
         shape = tuple(n for axis, n in enumerate(self.shape) if axis not in axes)
         if not self.parts or not all(self.shape):
             return Sets(shape)

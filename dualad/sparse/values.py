@@ -6,6 +6,7 @@ that of the way taken there. What has no derivative (comparisons, integers) is p
 
 import numpy as np
 
+from ..core.conversions import map_nested
 from ..core.dispatch import dtype_of, strengthen, with_parts
 from ..core.levels import Level, Owner, new, shared_view, version_of
 from ..core.traced import Traced
@@ -30,37 +31,32 @@ class Recorder(Level):
         return make(plain, self.program.input(plain), self)
 
     def entered(self, argument):
-        """Return an argument as it stands in the program, and as it is."""
-        kind = type(argument)
-        if kind is Tracked and argument.level is self:
-            argument._refresh()
-            return argument.payload if argument.payload is not None else self.entered(argument.primal)[0], argument.primal
-        if kind is np.ndarray:
-            return self.program.constant(argument), argument
-        if kind in (tuple, list):
-            pairs = [self.entered(part) for part in argument]
-            return kind(pair[0] for pair in pairs), kind(pair[1] for pair in pairs)
-        if kind is dict:
-            named = {key: self.entered(part) for key, part in argument.items()}
-            return {key: pair[0] for key, pair in named.items()}, {key: pair[1] for key, pair in named.items()}
-        return argument, argument
+        """Return an argument as it stands in the program."""
+        return map_nested(self.value_of, argument)
+
+    def value_of(self, x):
+        if type(x) is Tracked and x.level is self:
+            x._refresh()
+            return x.payload if x.payload is not None else self.value_of(x.primal)
+        return self.program.constant(x) if type(x) is np.ndarray else x
+
+    def plain_of(self, x):
+        return x._refresh().primal if type(x) is Tracked and x.level is self else x
 
     def record(self, fn, call, args, kwargs):
         """Evaluate, enter it into the program and return the result: Tracked where it can have a derivative."""
         self.check()
-        pairs = [self.entered(arg) for arg in args]
-        entered, values = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        entered, options = self.entered(list(args)), self.entered(kwargs)
+        values, plain = map_nested(self.plain_of, list(args)), map_nested(self.plain_of, kwargs)
         if not self.weak and len(values) > 1:
             strengthen(values, args)
-        options, plain = self.entered(kwargs)
         result = call(*values, **plain)
-        if isinstance(result, tuple | list):
-            made = self.program.append(fn, tuple(entered), options, result, user_line())
-            parts = [make(part, value, self) for part, value in zip(result, made, strict=True)]
-            return with_parts(result, parts)
-        if dtype_of(result).kind not in "fc":
+        if not isinstance(result, tuple | list) and dtype_of(result).kind not in "fc":
             return result
-        return make(result, self.program.append(fn, tuple(entered), options, result, user_line()), self)
+        made = self.program.append(fn, tuple(entered), options, result, user_line())
+        if isinstance(result, tuple | list):
+            return with_parts(result, [make(part, value, self) for part, value in zip(result, made, strict=True)])
+        return make(result, made, self)
 
 
 class Tracked(Traced):

@@ -76,10 +76,8 @@ def order_of(matrix, colors, where):
         raise ValueError(f"{where}.fill: the matrix has shape {matrix.shape}, the pattern {colors.shape}")
     if kind == "csr" and same_integers(matrix.indptr, colors.indptr) and same_integers(matrix.indices, colors.indices):
         return None
-    width = np.int64(colors.shape[1])
-    majors = np.repeat(np.arange(len(matrix.indptr) - 1, dtype=np.int64), np.diff(matrix.indptr))
-    rows, columns = (majors, matrix.indices) if kind == "csr" else (matrix.indices.astype(np.int64), majors)
-    known, held = colors.rows_of_entries * width + colors.indices, rows * width + columns[: len(rows)]
+    width, entries = np.int64(colors.shape[1]), matrix.tocoo(copy=False)
+    known, held = colors.rows_of_entries * width + colors.indices, entries.row * width + entries.col
     order = np.searchsorted(known, held)
     if len(held) == len(known) and np.array_equal(known[np.minimum(order, len(known) - 1)], held) and len(np.unique(order)) == len(held):
         return order
