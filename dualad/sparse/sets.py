@@ -30,8 +30,7 @@ def scipy_sparse():
 
 def identity_table(count):
     """Return the table of the sets of one input each."""
-    indptr = np.concatenate([[0], np.arange(count + 1)])
-    return scipy_sparse().csr_array((np.ones(count, bool), np.arange(count), indptr), shape=(count + 1, count))
+    return with_empty_row(scipy_sparse().eye_array(count, dtype=bool, format="csr"))
 
 
 class Sets:

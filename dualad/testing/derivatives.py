@@ -195,15 +195,10 @@ class Check:
         return np.asarray(numbers).astype(dtype_of(like))[()]
 
     def each(self):
-        """Yield, for each leaf, its name, a direction of it alone, and that with None for the others."""
+        """Yield, for each leaf, its number, its name, and a direction of it alone."""
         for i, name in enumerate(self.names):
             v = self.direction(self.leaves[i])
-            yield (
-                i,
-                name,
-                [v if k == i else np.zeros_like(x)[()] for k, x in enumerate(self.leaves)],
-                [v if k == i else None for k in range(len(self.leaves))],
-            )
+            yield i, name, [v if k == i else np.zeros_like(x)[()] for k, x in enumerate(self.leaves)]
 
     def cotangents(self, of):
         """Return a cotangent for each result; zeros for what is no inexact number."""
@@ -215,18 +210,18 @@ class Check:
         """Compare the tangents of each result by each leaf, of f or of its tangent along one direction."""
         v = [self.direction(x) for x in self.leaves]
         g = self.value if order == 1 else lambda leaves: self.push(leaves, v)
-        for _, name, tangents, alone in self.each():
-            pushed = self.push(self.leaves, tangents) if order == 1 else self.along(g, tangents)
-            for k, (got, wanted) in enumerate(zip(pushed, differences(g, self.leaves, alone, self.step), strict=True)):
+        for _, name, tangents in self.each():
+            pushed = self.along(g, tangents)
+            for k, (got, wanted) in enumerate(zip(pushed, differences(g, self.leaves, tangents, self.step), strict=True)):
                 self.compare(got, wanted, f"forward mode, order {order}: the derivative of output{place(k, pushed)} by {name}")
 
     def reverse(self, order, vjp):
         """Compare the cotangents of each leaf, or their tangents by each leaf."""
         g = self.cotangents(self.direction)
         pulled = self.pull(vjp, self.leaves, g)
-        for i, name, tangents, alone in self.each():
+        for i, name, tangents in self.each():
             if order == 1:
-                wanted = differences(self.value, self.leaves, alone, self.step)
+                wanted = differences(self.value, self.leaves, tangents, self.step)
                 shares = (h for h, out in zip(g, self.outs, strict=True) if is_inexact(out))
                 sums = paired(pulled[i], tangents[i]), sum(map(paired, shares, wanted))
                 what = f"reverse mode, order 1: the derivative of output{{}} by {name}"
@@ -235,7 +230,7 @@ class Check:
                 self.compare(*sums, what.format(""))
                 continue
             cotangents = lambda leaves: self.pull(vjp, leaves, g)
-            pushed, wanted = self.along(cotangents, tangents), differences(cotangents, self.leaves, alone, self.step)
+            pushed, wanted = self.along(cotangents, tangents), differences(cotangents, self.leaves, tangents, self.step)
             for got, expected, other in zip(pushed, wanted, self.names, strict=True):
                 self.compare(got, expected, f"forward over reverse mode, order 2: the derivative by {name} of the cotangent of {other}")
 
