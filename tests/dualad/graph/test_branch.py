@@ -8,7 +8,7 @@ import checkpoint
 import dualad
 from dualad.graph.nested import Branch
 from dualad.graph.passes import optimised
-from dualad.graph.paths import Apart, Path, counted
+from dualad.graph.paths import Path, counted
 from dualad.graph.trace import Trace
 from dualad.jit.compiled import Compiled
 
@@ -30,22 +30,6 @@ def two_tests(x, y):
 POINTS = [(1.0, np.ones(3)), (-1.0, np.ones(3)), (1.0, -np.ones(3)), (7.0, np.ones(3)), (-1.0, -np.ones(3))]
 
 
-def test_a_program_of_some_paths_says_where_another_one_is_taken():
-    for count in range(1, len(POINTS) + 1):
-        program = counted([path_of(two_tests, *point) for point in POINTS[:count]])[0]
-        for k, point in enumerate(POINTS):
-            result, *left = program.run(*point)
-            assert left == [k >= count] and result.shape == (3,)
-            assert not result.any() if k >= count else result.tobytes() == two_tests(*point).tobytes()
-
-
-def test_a_program_without_tests_is_the_trace_and_one_of_all_paths_says_nothing_more():
-    path = path_of(lambda x: x * 2.0, 1.0)
-    assert counted([path])[0] is path.program
-    program = counted([path_of(abs_of, 1.0), path_of(abs_of, -1.0)])[0]
-    assert len(program.outputs) == 1 and [program.run(x)[0] for x in (2.0, -3.0)] == [2.0, 3.0]
-
-
 def abs_of(x):
     return x if x > 0 else -x
 
@@ -65,15 +49,6 @@ def branches_in(operation):
     return 1 + sum(branches_in(inner) for body in operation.fn.bodies.values() for inner in body.operations)
 
 
-def test_a_test_that_was_made_before_has_its_answer():
-    def f(x, m):
-        y = np.sin(x)
-        return y if (y > 0.5 and m and not y <= 0.5 and y > 0.5) or m else x
-
-    assert len(path_of(f, 1.0, np.bool_(True)).tests) == 3
-    assert len(path_of(f, 0.1, np.bool_(True)).tests) == 2
-
-
 @pytest.mark.parametrize(
     "test", [lambda x: x, lambda x: x > 0, lambda x: x[None] != 0, lambda x: (x * 2).astype(int)], ids=["x", "greater", "array", "int"]
 )
@@ -82,18 +57,6 @@ def test_what_is_asked_may_be_a_number_or_an_array_of_one_element(test, x):
     f = lambda x: x * 3.0 if test(x) else x - 1.0
     with np.errstate(invalid="ignore"):
         assert np.array_equal(counted([path_of(f, x)])[0].run(x)[0], f(x), equal_nan=True)
-
-
-def test_constants_are_no_tests():
-    with Trace(tests=True) as trace:
-        assert trace.lift(np.array(True)) and not trace.lift(np.array(False))
-        assert trace.tests == [] and trace.program.operations == []
-
-
-def test_traces_that_differ_before_they_part_do_not_merge():
-    paths = [path_of(lambda x, n=n: abs_of(x * n), 3.0 - n) for n in (2.0, 4.0)]
-    with pytest.raises(Apart, match="differ before"):
-        counted(paths)[0]
 
 
 def test_branches_of_equal_programs_are_equal_and_text_shows_their_arms():

@@ -5,9 +5,8 @@ from interpreted import recorded
 from program_examples import EXAMPLES
 
 from dualad.graph.passes import optimised
-from dualad.graph.program import Kind, Program, Value, key_of, kind_of, map_values, values_in
+from dualad.graph.program import Kind, Program, key_of, kind_of
 from dualad.graph.to_numpy import compile_python
-from dualad.rules.indexing import updated
 
 WAYS = {"run": lambda p: p.run, "optimised": lambda p: optimised(p).run, "source": lambda p: compile_python(p).call}
 
@@ -20,16 +19,6 @@ def test_examples_compute_what_numpy_does(name, way):
     close(WAYS[way](recorded(f, *inputs))(*inputs), expected if isinstance(expected, tuple) else [expected], rtol=0.0)
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_every_value_dies_once_after_its_last_use(name):
-    program = recorded(EXAMPLES[name][0], *EXAMPLES[name][1])
-    dead = [value for values in program.last_uses() for value in values]
-    made = [value for operation in program.operations for value in operation.outputs]
-    assert sorted(dead, key=lambda value: value.number) == [value for value in made if value not in program.outputs]
-    for k, values in enumerate(program.last_uses()):
-        assert not any(value in operation.reads for value in values for operation in program.operations[k + 1 :])
-
-
 def test_a_program_prints_its_operations_types_and_lines():
     p = Program()
     x, c = p.input(np.zeros((2, 3), np.float32)), p.input(2.0)
@@ -39,20 +28,6 @@ def test_a_program_prints_its_operations_types_and_lines():
         f"  {'x2 = numpy.multiply(x0, x1)':<60}  # float32[2,3]   model.py:12",
         "  return x2, None",
     ]
-
-
-def test_updated_copies_and_keeps_the_layout():
-    x = np.asfortranarray(np.arange(6.0).reshape(2, 3))
-    y = updated(x, 9.0, 0, ((np.transpose, (), {}),))
-    assert y.flags.f_contiguous and x[0, 0] == 0.0
-    np.testing.assert_array_equal(y, [[9.0, 9.0 - 8.0, 2.0], [9.0, 4.0, 5.0]])
-
-
-def test_values_are_found_and_replaced_wherever_they_stand():
-    a, b = Value(0, (), np.dtype(int)), Value(1, (3,), np.dtype(int))
-    argument = ([a, 2], {"index": (slice(None, b), ...)}, None)
-    assert list(values_in(argument)) == [a, b]
-    assert map_values(lambda value: value.number, argument) == ([0, 2], {"index": (slice(None, 1), ...)}, None)
 
 
 def test_keys_tell_arguments_apart_bit_by_bit():

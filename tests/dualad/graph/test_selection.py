@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 from interpreted import recorded as traced
 
-from checkpoint import grad
-from dualad import jit
 from dualad.graph.selection import Selection
 from dualad.graph.trace import Trace, TraceError
 
@@ -86,29 +84,6 @@ def test_which_masks_are_the_same(name):
                 whole[one] = whole[other]
 
 
-def test_a_mask_of_what_is_written_in_between_is_another():
-    with Trace() as trace:
-        x = trace.input(X).copy()
-        s = x[x > 0.0]
-        x[0, 0] = -1.0
-        with pytest.raises(TraceError, match="selections by different masks meet"):
-            x[x > 0.0] = s
-
-
-def test_a_selection_is_a_copy():
-    def f(x):
-        x = x.copy()
-        m = x > 0.0
-        s = x[m]
-        t = s
-        s += 1.0
-        x[m] *= 10.0
-        return np.sum(s) + np.sum(t) + np.sum(x)
-
-    (got,) = traced(f, X).run(X)
-    np.testing.assert_allclose(got, f(X), rtol=1e-14)
-
-
 def test_masks_of_another_shape_and_kind_are_no_index():
     with Trace() as trace:
         x = trace.input(X)
@@ -123,40 +98,3 @@ def test_masks_of_another_shape_and_kind_are_no_index():
         with pytest.raises(TypeError, match="cannot cast"):
             k = trace.input(np.arange(3))[x[0] > 0.0]
             k += 0.5
-
-
-def of_numbers(y, x, s):
-    y = y * 1.0
-    y[y > 0.0] = s
-    return y
-
-
-def of_positions(y, x, s):
-    y = y * 1.0
-    y[np.nonzero(y > 0.0)] = s
-    return y
-
-
-def of_rows(y, x, s):
-    y = np.outer(y, y[:3])
-    y[x > 0.0] = s * y[0]
-    return y
-
-
-def of_columns(y, x, s):
-    y = np.outer(y, y[:3])
-    y[:, x[:3] > 0.0] = (s * x)[:, None]
-    return y
-
-
-@pytest.mark.parametrize("backend", ["numpy", "llvm"])
-@pytest.mark.parametrize("written", [of_numbers, of_positions, of_rows, of_columns])
-def test_what_a_mask_chooses_adds_up_in_the_cotangent_of_one_number_or_row(written, backend):
-    if backend == "llvm":
-        pytest.importorskip("llvmlite")
-    gradient = grad(lambda x, s: np.sum(written(x, x, np.sin(s)) ** 3), argnums=(0, 1))
-    compiled = jit(gradient, backend=backend, verify=False)
-    x = np.array([1.0, -2.0, 3.0, 0.5, -1.0])
-    for point in (x, -x):
-        for one, other in zip(compiled(point, 0.7), gradient(point, 0.7), strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-14)

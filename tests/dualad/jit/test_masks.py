@@ -56,6 +56,14 @@ def normalized(rows):
     return rows / np.sqrt((rows**2).sum(axis=1))[:, None]
 
 
+def copied_first(x):
+    x, m = x * 1.0, x > 0.0
+    s = x[m]
+    x[m] *= 10.0  # of which the selection sees nothing
+    s += 1.0
+    return written(x, m, s * x[0])
+
+
 def with_rows(x):
     rows = x[x[:, 0] > 0.25]
     rows[:, 1] = rows[:, 0] * 2.0
@@ -126,6 +134,9 @@ EXACT = {
     "imaginary": (lambda x: np.imag(written(x * (1 + 2j), x > 0, np.conj(x * (1 + 2j))[x > 0])), X),
     "rows": (lambda x: written(x, x[:, 0] > 0, x[x[:, 0] > 0] * x[0]), A),
     "first column of rows": (lambda x: written(x, (x[:, 0] > 0.25, 1), x[x[:, 0] > 0.25, 0] * 2.0), A),
+    "a row for all": (lambda x: written(np.outer(x, x[:3]), x > 0.0, x[3] * x[:3]), X),
+    "a column for all": (lambda x: written(np.outer(x, x[:3]), (slice(None), x[:3] > 0.1), (x * x[0])[:, None]), X),
+    "written into": (copied_first, X),
     "columns": (lambda x: written(x, (slice(None), x[0] > 0), x[:, x[0] > 0] ** 2), A),
     "mask apart": (lambda x: written(np.stack([x, x]), (1, slice(None), x[0] > 0), 2.0 * np.stack([x, x])[1, :, x[0] > 0]), A),
     "last axis": (lambda x: written(x, (..., x[0] > 0), x[..., x[0] > 0] ** 2), A),
@@ -180,7 +191,7 @@ SUMS = {
 }
 ALL = EXACT | SUMS
 #: whose gradients NumPy computes in part, though not those of steps
-IN_STEPS = ["a number for all", "a number at positions", "piecewise"]
+IN_STEPS = ["a number for all", "a number at positions", "a row for all", "a column for all", "piecewise"]
 BACKENDS = pytest.mark.parametrize("backend", [None, "numpy"])
 
 
