@@ -402,13 +402,6 @@ def test_machine_code_is_of_one_version(monkeypatch):
     assert ufunc_loops.symbol_of("numpy.fft._pocketfft_umath.fft", "Dd->D") != first
 
 
-def test_the_source_runs():
-    f = jit(lambda x: np.fft.rfft(x, axis=1) * 2)
-    space: dict = {}
-    exec(f.source(X), space)
-    assert "call_loop('numpy.fft._pocketfft_umath.rfft_n_even', 'dd->D', " in f.source(X)
-
-
 SHARED = {
     "along the last axis": (lambda x: np.fft.rfft(x), (520, 512), float, "part=(block_low, block_high)"),
     "along the first axis": (lambda x: np.fft.fft(x, axis=0), (80, 130), complex, "part=(block_low, block_high)"),

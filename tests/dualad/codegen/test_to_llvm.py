@@ -367,14 +367,6 @@ def test_emitted_programs_as_python_runs_what_is_printed(name):
         close(given, expected, rtol=0.0)
 
 
-def test_arrays_of_two_shapes_share_memory():
-    x = np.random.default_rng(3).standard_normal((20, 60))
-    f = lambda x: np.cumsum(np.cumsum(np.cumsum(np.cumsum(x, 0), 1).T, 0), 1) * 2.0
-    native = Native(traced(f, x))
-    assert len(native.emitted.names) > len({*native.emitted.names.values()})
-    close(native.call(x), [f(x)], rtol=1e-12)
-
-
 def test_a_refusal_of_the_entry_is_told():
     x = np.linspace(0.0, 1.0, 20)
     native = Native(traced(lambda x: np.cumsum(x) * 2.0, x))

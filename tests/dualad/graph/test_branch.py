@@ -30,6 +30,13 @@ def two_tests(x, y):
 POINTS = [(1.0, np.ones(3)), (-1.0, np.ones(3)), (1.0, -np.ones(3)), (7.0, np.ones(3)), (-1.0, -np.ones(3))]
 
 
+def test_a_program_without_tests_is_the_trace_and_one_of_all_paths_says_nothing_more():
+    path = path_of(lambda x: x * 2.0, 1.0)
+    assert counted([path])[0] is path.program
+    program = counted([path_of(abs_of, 1.0), path_of(abs_of, -1.0)])[0]
+    assert len(program.outputs) == 1 and [program.run(x)[0] for x in (2.0, -3.0)] == [2.0, 3.0]
+
+
 def abs_of(x):
     return x if x > 0 else -x
 

@@ -17,7 +17,7 @@ from interpreted import traced
 
 pytest.importorskip("llvmlite")
 
-from checkpoint import CTZ, Mixed, Periodic, Revolve, Stats, StoreAll, chain, grad
+from checkpoint import Stats, chain, grad
 from checkpoint.loops import traced as within
 from dualad import jit, jvp
 from dualad.codegen import native as backend
@@ -205,14 +205,6 @@ def test_nobody_is_woken_for_a_short_program(monkeypatch):
         np.testing.assert_array_equal(native.call(U)[0], U * 2.0)
         counts.append(shared(2) - before)
     assert counts == [1, 0]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("schedule", [CTZ(), Revolve(3), StoreAll(), Mixed(3), Periodic()])
-def test_gradients_under_every_schedule(schedule):
-    loss = lambda x, c, step: total(driven(step, x, c, schedule=schedule))
-    one, two = (grad(loss, (0, 1))(U, C, jit(diffuse, threads=threads)) for threads in (1, 2))
-    assert bits(one) == bits(two)
 
 
 def test_an_error_in_a_block_is_the_callers():
