@@ -126,7 +126,11 @@ class FitFolder:
         with lock_of(self):
             self.memory[key] = copy_state(list(leaves))
             try:
-                writer = self.writer or self.new_writer()
+                writer = self.writer
+                if writer is None:
+                    fork = f"-{os.getpid()}-{token_hex(4)}" if self.process != os.getpid() else ""
+                    self.writer = writer = ResultFile(self.path / f"results{fork}.log")
+                    self.files.append(writer)
                 for waiting in list(self.memory):
                     writer.append(waiting, self.memory[waiting])
                     del self.memory[waiting]
@@ -245,13 +249,6 @@ class FitFolder:
     def write_manifest(self) -> None:
         if self.process == os.getpid():
             write_manifest(self.path / MANIFEST, {"format": FORMAT} | self.content, sync=True)
-
-    def new_writer(self) -> ResultFile:
-        fork = self.process != os.getpid()
-        name = f"results-{os.getpid()}-{token_hex(4)}.log" if fork else "results.log"
-        self.writer = ResultFile(self.path / name)
-        self.files.append(self.writer)
-        return self.writer
 
     def close(self) -> None:
         for file in self.files:

@@ -85,7 +85,10 @@ class DurableFolder(Folder):
         if MANIFEST in names:
             there = read_manifest(self.path / MANIFEST)
             self.run = there["run"]
-            self._same(there["call"], dict(call))
+            noted = there["call"]
+            if differing := [name for name in {**noted, **call} if noted.get(name) != call.get(name)]:
+                parts = ", ".join(f"{name} ({shortened(noted.get(name))} there, {shortened(call.get(name))} here)" for name in differing)
+                raise AnotherCall(f"Disk: {self.path} belongs to another call; it differs in: {parts}. Repeat the same call, or {ANEW}")
             remove_files(self.path / name for name in names if name.endswith(".tmp"))
             return self.marks()
         if DONE in names:  # its sweep was ended while it removed its files
@@ -152,12 +155,6 @@ class DurableFolder(Folder):
         """Remove all files of the sweep, except the lock."""
         remove_files([file for file in self.path.iterdir() if OURS.fullmatch(file.name) and file.name not in (LOCK, DONE)])
         remove_files([self.path / DONE])
-
-    def _same(self, there: dict[str, Any], here: dict[str, Any]) -> None:
-        differing = [name for name in {**there, **here} if there.get(name) != here.get(name)]
-        if differing:
-            names = ", ".join(f"{name} ({shortened(there.get(name))} there, {shortened(here.get(name))} here)" for name in differing)
-            raise AnotherCall(f"Disk: {self.path} belongs to another call; it differs in: {names}. Repeat the same call, or {ANEW}")
 
 
 def write_manifest(path: Path, content: Mapping[str, Any], sync: bool = False) -> None:

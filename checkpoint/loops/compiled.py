@@ -15,11 +15,9 @@ import numpy as np
 import optree
 
 from dualad.graph.handled import own
-from dualad.support.byte_sizes import format_bytes
 from dualad.support.equality import same_bits
 from dualad.support.progress import Bar
 
-from ..storage.states import nbytes
 from ..support.checks import too_many
 from ..support.costs import CALL_SECONDS, REUSED_BYTES
 from ..sweep.stats import fill
@@ -333,15 +331,6 @@ def advanced_twice(segments: Segments, first: int, stop: int, x: State) -> tuple
 
 class Retraced(Exception):
     """The program of a chain's step was stale: it has been traced again, and the chain is to be run once more."""
-
-
-def left_out(stepper: Stepper, budget: int) -> str:
-    """Return why a plain step does not fit into a budget, in the words of `stats.reason`; empty where it does."""
-    checks = stepper.entry.checks
-    if checks.reason is not None:
-        return ""
-    needed = checks.needed + stepper.nbytes + nbytes(stepper.params)
-    return "" if needed <= budget else f"; not compared with a plain step, which takes {format_bytes(needed)}"
 
 
 def probe(stepper: Stepper, segments: Segments, steps: int | None) -> None:

@@ -22,7 +22,7 @@ from dualad.core.traced import Traced
 from dualad.forward.directions import Directions, wrap
 from dualad.forward.dual import Dual
 from dualad.jit.verify import evaluating
-from dualad.support.byte_sizes import parse_bytes
+from dualad.support.byte_sizes import format_bytes, parse_bytes
 
 from ..reverse.tape import Tape
 from ..schedules.blocks import SCHEDULES, Blocks, blocks_of
@@ -33,7 +33,7 @@ from ..support.checks import too_many
 from ..support.costs import ADDITION_SECONDS
 from ..sweep.player import BLOCK_STATES, SWEEP_STATES, Player
 from ..sweep.stats import Stats
-from .compiled import Reversal, Segments, State, left_out, probe, state_in
+from .compiled import Reversal, Segments, State, probe, state_in
 from .entry import ChainEntry, Lowered, overhead_bytes, record_chain, unowned
 from .other_leaves import NotCompiled, join_tangents, split_tangents
 from .recorded import EagerEntry
@@ -59,7 +59,9 @@ def record_compiled(spec: StepSpec, tape: Tape, loop: Loop, run: Callable[[StepS
         budget -= in_use * stepper.nbytes + entry.held_bytes()
         if budget < stepper.nbytes:
             raise NotCompiled(f"the budget does not hold {in_use + 1} states beside parameters, inputs and outs")
-        alone = left_out(stepper, budget)
+        needed = stepper.entry.checks.needed + stepper.nbytes + nbytes(stepper.params)
+        if needed > budget and stepper.entry.checks.reason is None:
+            alone = f"; not compared with a plain step, which takes {format_bytes(needed)}"
     if stepper.due and not alone:
         probe(stepper, segments, steps)
     block = 1 if storage.durable and loop.until is not None else loop.block  # the manifest says how many blocks there were

@@ -210,9 +210,14 @@ class Aliases:
         return self.groups if self.watching and self.index == k else ()
 
     def guard(self, k: int, leaves: list[Any]) -> list[Any]:
-        """Return the leaves of the state before step k, those that share memory such that no write into them goes unnoticed."""
-        shared = {i for group in self.before(k) for i in group}
-        return [guarded(leaf) if i in shared else leaf for i, leaf in enumerate(leaves)]
+        """Return the leaves of the state before step k, those that share memory as read-only views, or traced copies (`was_written`)."""
+        for i in (i for group in self.before(k) for i in group):
+            if issubclass(type(leaves[i]), np.ndarray):
+                leaves[i] = leaves[i].view()
+                leaves[i].flags.writeable = False
+            else:
+                leaves[i] = np.copy(leaves[i])
+        return leaves
 
     def check(self, k: int, handed: Sequence[Any]) -> None:
         """Raise where step k wrote into a traced leaf that shares memory."""
@@ -262,15 +267,6 @@ def sharing(leaves: Sequence[Any], others: Iterable[Any] = (), groups: Groups = 
             together = [i for i in group if type(owner) is tuple or any(i != j and overlapping(leaves[i], leaves[j]) for j in group)]
             found += [tuple(together)] if together else []
     return tuple(found)
-
-
-def guarded(leaf: Any) -> Any:
-    """Return a leaf as one that cannot be written into unnoticed: a read-only view, or a traced copy whose writes `was_written` sees."""
-    if not issubclass(type(leaf), np.ndarray):
-        return np.copy(leaf)
-    view = leaf.view()
-    view.flags.writeable = False
-    return view
 
 
 def overlapping(a: Any, b: Any) -> bool:

@@ -118,8 +118,11 @@ class DiskSession(MemorySession):
     def _take(self, index: int, file: Any) -> Any:
         self._here()
         self._reversing = True
-        if file.is_batch:
-            self._fetch(file)
+        if file.is_batch:  # whose states are taken back into main memory
+            for other, structure, leaves in file.read():
+                if self._large.get(other) is file:
+                    self._pool.add(other, structure, leaves)
+                    del self._large[other]
             structure, leaves = self._pool.get(index)  # type: ignore[misc]  # it is there now
             return structure.unflatten(leaves)
         if file.content is not None:
@@ -193,13 +196,6 @@ class DiskSession(MemorySession):
         """Return a file, not yet written, for a single state."""
         record = Record(Pattern(check_leaves(leaves)), structure, [index], leaves)
         return self._file(self._new_path(kind, index), [record], {index: nbytes(leaves)})
-
-    def _fetch(self, batch: File) -> None:
-        """Read a batch, and take its states back into main memory."""
-        for index, structure, leaves in batch.read():
-            if self._large.get(index) is batch:
-                self._pool.add(index, structure, leaves)
-                del self._large[index]
 
     def _start(self, file: File) -> None:
         """Write a file in the background, unless that has begun."""
