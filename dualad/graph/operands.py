@@ -1,7 +1,4 @@
-"""Operations apart from their operands, by which equal ones are found in the iterations of a loop and in the arms of a branch.
-
-Also: whether two values are the same, for masks that are computed twice.
-"""
+"""Operations apart from their operands, by which equal ones are found in the iterations of a loop."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import numpy as np
 
 from ..rules.indexing import getitem, updated
 from ..rules.kinds import ROWS, Elementwise
-from .program import Operation, Program, Value, key_of
+from .program import Operation, Value, key_of
 
 #: the types of numbers that may be values
 NUMBERS = (int, float, np.float64, np.float32, np.int64)
@@ -71,27 +68,3 @@ def with_operands(operation: Operation, operands, outputs) -> Operation:
     operands = iter(operands)
     args = replaced(operation.args, may_vary(operation.fn), operands)
     return Operation(operation.fn, args, replaced(operation.kwargs, False, operands), outputs, operation.several, operation.line)
-
-
-def same(program: Program, a: Value, b: Value, known=None) -> bool:
-    """Return whether two values of a program are made by the same operations of the same values."""
-    known = {} if known is None else known
-    if a is b:
-        return True
-    if (a, b) not in known:
-        known[a, b] = equally_made(program, a, b, known)
-    return known[a, b]
-
-
-def equally_made(program, a, b, known):
-    if a in program.constants or b in program.constants:
-        one, other = program.constants.get(a), program.constants.get(b)
-        return one is not None and other is not None and key_of(one) == key_of(other)
-    made_a, made_b = (next((op for op in reversed(program.operations) if value in op.outputs), None) for value in (a, b))
-    if made_a is None or made_b is None or made_a.fn is not made_b.fn or made_a.outputs.index(a) != made_b.outputs.index(b):
-        return False
-    keys = [
-        key_of((op.args, op.kwargs, tuple(out.kind for out in op.outputs)), {value: k for k, value in enumerate(op.reads)})
-        for op in (made_a, made_b)
-    ]
-    return keys[0] == keys[1] and all(same(program, x, y, known) for x, y in zip(made_a.reads, made_b.reads, strict=True))

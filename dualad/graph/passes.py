@@ -17,7 +17,7 @@ from ..rules.kinds import row_says
 from ..rules.shapes import blank, zeros_of_shape
 from ..support.costs import SMALL_ARRAY_BYTES
 from .nested import Branch
-from .program import Operation, Program, Value, dead, key_of, values_in
+from .program import Operation, Program, Value, common, dead, key_of, rewritten, values_in
 
 
 def optimised(program: Program, exact=True, adjoint=False) -> Program:
@@ -38,38 +38,7 @@ def optimised(program: Program, exact=True, adjoint=False) -> Program:
     return program
 
 
-def rewritten(program: Program, rule) -> Program:
-    """Return the program with what `rule` says of each operation (see the module)."""
-    new, put = program.begun(), dict[Value, Any]()
-    for old in program.operations:
-        operation = old.renamed(put) if put and any(value in put for value in old.reads) else old
-        said = rule(operation, new)
-        if type(said) is tuple:
-            put.update(zip(old.outputs, said, strict=True))
-        else:
-            new.operations.append(operation if said is None else said)
-    return new.finished(program.outputs, put)
-
-
 # --- the passes ---------------------------------------------------------------------------------------------------------------
-
-
-def common(program: Program) -> Program:
-    """Evaluate equal operations once, and hold equal constants once."""
-    held: dict[object, Value] = {}
-    equal = {value: held.setdefault((key_of(array), value.kind, array.strides), value) for value, array in program.constants.items()}
-    known: dict[object, tuple] = {}
-
-    def rule(operation, new):
-        if any(equal.get(value, value) is not value for value in operation.reads):
-            operation = operation.renamed(equal)
-        same = operation.fn, key_of(operation.args), key_of(operation.kwargs), tuple(value.kind for value in operation.outputs)
-        if same in known:
-            return known[same]
-        known[same] = operation.outputs
-        return operation
-
-    return rewritten(program, rule)
 
 
 def fold(program: Program) -> Program:

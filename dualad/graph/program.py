@@ -272,6 +272,45 @@ def dead(program: Program) -> Program:
     return program.replace(constants=constants, operations=kept[::-1], adjoint=False)
 
 
+def rewritten(program: Program, rule) -> Program:
+    """Return the program with what `rule` says of each operation (see `passes`)."""
+    new, put = program.begun(), dict[Value, Any]()
+    for old in program.operations:
+        operation = old.renamed(put) if put and any(value in put for value in old.reads) else old
+        said = rule(operation, new)
+        if type(said) is tuple:
+            put.update(zip(old.outputs, said, strict=True))
+        else:
+            new.operations.append(operation if said is None else said)
+    return new.finished(program.outputs, put)
+
+
+def common(program: Program) -> Program:
+    """Evaluate equal operations once, and hold equal constants once."""
+    held: dict[object, Value] = {}
+    equal = {value: held.setdefault((key_of(array), value.kind, array.strides), value) for value, array in program.constants.items()}
+    known: dict[object, tuple] = {}
+
+    def rule(operation, new):
+        if any(equal.get(value, value) is not value for value in operation.reads):
+            operation = operation.renamed(equal)
+        same = operation.fn, key_of(operation.args), key_of(operation.kwargs), tuple(value.kind for value in operation.outputs)
+        if same in known:
+            return known[same]
+        known[same] = operation.outputs
+        return operation
+
+    return rewritten(program, rule)
+
+
+def same(program: Program, a: Value, b: Value) -> bool:
+    """Return whether two values of a program are made by the same operations of the same values."""
+    if a is b:
+        return True
+    one, other = common(dead(program.replace(outputs=[a, b]))).outputs
+    return one is other
+
+
 # --- arguments ----------------------------------------------------------------------------------------------------------------
 
 

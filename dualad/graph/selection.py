@@ -21,7 +21,7 @@ from ..rules.kinds import ROWS, row_says
 from ..rules.reductions import defined
 from ..rules.shapes import blank, length
 from . import ranks
-from .operands import same
+from .program import same
 
 BOOL = np.dtype(bool)
 
