@@ -191,18 +191,9 @@ POINTS = [(0.3, (1.7,), 2.5), (1.7, (40.0,), 20.0), (1e-8, (0.3,), 1e8), (1e-200
 special("gdtr", lambda a, b, x: lower_gamma(b, a * x), POINTS)
 special("gdtrc", lambda a, b, x: upper_gamma(b, a * x), POINTS)
 COUNTS = [0, 1, 5, 40]
-special(
-    "pdtr",
-    lambda k, m: upper_gamma(mpf(k) + 1, m),
-    [*each(COUNTS, [1e-8, 0.3, 4.2, 40.0]), (10000, 9900.0)],
-    slope=lambda k, m: -gamma_density(k + 1, m),
-)
-special(
-    "pdtrc",
-    lambda k, m: lower_gamma(mpf(k) + 1, m),
-    [*each(COUNTS, [1e-8, 0.3, 4.2, 40.0]), (10000, 9900.0)],
-    slope=lambda k, m: gamma_density(k + 1, m),
-)
+POINTS = [*each(COUNTS, [1e-8, 0.3, 4.2, 40.0]), (10000, 9900.0)]
+poisson = lambda k, m: -gamma_density(k + 1, m)
+tails("pdtr pdtrc", lambda k, m: upper_gamma(mpf(k) + 1, m), lambda k, m: lower_gamma(mpf(k) + 1, m), POINTS, poisson)
 special("stdtr", student, each(FREE, both([1e-8, 0.3, 1.7, 9.5, 300.0])), slope=student_density)
 special("stdtrit", student, each(FREE[:4], [1e-30, 1e-8, 0.1, 0.3, 0.9]), inverse=True, slope=student_density)
 FISHERS = [(3.0, 4.0), (1.0, 40.0), (40.0, 0.9), (1e4, 50.0)]

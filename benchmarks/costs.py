@@ -73,7 +73,7 @@ def pollution() -> Callable:
 def burgers(n: int) -> Callable:
     from dualad import jacobian
 
-    from .forward import burgers as residual
+    from .jacobians import burgers as residual
 
     x = np.sin(np.linspace(0.0, 6.0, n))
     return partial(jacobian(residual), x)

@@ -1,4 +1,4 @@
-"""Forward mode: products of Duals, JVPs, K directions at once, dense Jacobians, scalar Python code."""
+"""Forward mode: products of Duals, JVPs, K directions at once, scalar Python code."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from .harness import Case, Peer, Table, main
 PRODUCT = Table("Product of two numbers, called as `lambda a, b: a * b`", unit="ns")
 JVP = Table("One JVP", arrays=True)
 LANES = Table("16 directions, n = 1000", arrays=True)
-DENSE = Table("Dense Jacobian of a 1-D Burgers residual", unit="ms", arrays=True)
 SCALAR = Table("Gradient of Rosenbrock's function written as a Python loop", unit="ms")
-TABLES = [PRODUCT, JVP, LANES, DENSE, SCALAR]
+TABLES = [PRODUCT, JVP, LANES, SCALAR]
 
 K = 16
 SEEDS = ((1.5, 1.0), (2.5, 0.5))
-CHUNKED, OWN, IN_PLACE = "np.concatenate, chunks of 16", "np.concatenate, the peer's own way", "written in place"
 FROM_ARRAY, FROM_LIST, REVERSE = "of an array", "of a list of floats", "of an array, in reverse mode"
 
 
@@ -28,28 +26,8 @@ FROM_ARRAY, FROM_LIST, REVERSE = "of an array", "of a list of floats", "of an ar
 multiply = lambda a, b: a * b  # called as the title says
 
 
-def burgers(u, np=np):
-    """Residual of the periodic Burgers equation, central differences."""
-    right, left = np.concatenate([u[1:], u[:1]]), np.concatenate([u[-1:], u[:-1]])
-    h = 1.0 / len(u)
-    return u * (right - left) / (2 * h) - 0.01 * (right - 2 * u + left) / h**2
-
-
-def burgers_in_place(u):
-    """The same with u = 0 at both ends, written row by row into a buffer."""
-    h = 1.0 / len(u)
-    out = np.zeros_like(u)
-    out[1:-1] = u[1:-1] * (u[2:] - u[:-2]) / (2 * h) - 0.01 * (u[2:] - 2 * u[1:-1] + u[:-2]) / h**2
-    out[0], out[-1] = u[0], u[-1]
-    return out
-
-
 def lengths(quick):
     return (10, 1000) if quick else (10, 1000, 100_000)
-
-
-def length_dense(quick):
-    return 48 if quick else 1000
 
 
 def length_scalar(quick):
@@ -66,10 +44,6 @@ def primals(quick):
         for n in lengths(quick):
             yield JVP.title, f"{name}, n = {n}", Case(f, points(n)[:1])
         yield LANES.title, name, Case(f, points(1000)[:1])
-    u, _ = points(length_dense(quick))
-    yield DENSE.title, CHUNKED, Case(burgers, (u,))
-    yield DENSE.title, OWN, Case(burgers, (u,))
-    yield DENSE.title, IN_PLACE, Case(burgers_in_place, (u,))
     x, _ = points(length_scalar(quick))
     for row in (FROM_ARRAY, FROM_LIST, REVERSE):
         yield SCALAR.title, row, Case(loop, (x.tolist(),))
@@ -94,9 +68,6 @@ def by_hand(quick):
         for n in lengths(quick):
             yield JVP.title, f"{name}, n = {n}", Case(tangent, points(n))
         yield LANES.title, name, Case(tangent, (points(1000)[0], directions(1000)), answer=lambda out: out[1])
-    u, _ = points(length_dense(quick))
-    yield DENSE.title, CHUNKED, Case(burgers_jacobian, (u, K))
-    yield DENSE.title, OWN, Case(burgers_jacobian, (u, len(u)))
     x, _ = points(length_scalar(quick))
     for row in (FROM_ARRAY, FROM_LIST, REVERSE):
         yield SCALAR.title, row, Case(loop_gradient, (x.tolist(),))
@@ -119,24 +90,9 @@ def chain_tangent(x, v):
     return np.sum(out), np.sum((1.0 - out**2) * (np.cos(x) * e - 0.5 * s * e + x / r) * v, axis=-1)
 
 
-def burgers_jacobian(u, chunk):
-    """The Jacobian column by column, `chunk` at once, each operation with its tangent."""
-    n, h = len(u), 1.0 / len(u)
-    columns = np.empty((n, n))
-    right, left = np.concatenate([u[1:], u[:1]]), np.concatenate([u[-1:], u[:-1]])
-    slope = (right - left) / (2 * h)
-    for start in range(0, n, chunk):
-        stop = min(start + chunk, n)
-        v = np.zeros((stop - start, n))
-        v[np.arange(stop - start), np.arange(start, stop)] = 1.0
-        vr, vl = np.concatenate([v[:, 1:], v[:, :1]], axis=1), np.concatenate([v[:, -1:], v[:, :-1]], axis=1)
-        columns[start:stop] = v * slope + u * (vr - vl) / (2 * h) - 0.01 * (vr - 2 * v + vl) / h**2
-    return columns.T
-
-
 def dualad(quick):
     from checkpoint import grad
-    from dualad import gradient, jacobian, jvp
+    from dualad import gradient, jvp
     from dualad.core.levels import Level
     from dualad.forward.dual import make_dual
 
@@ -148,10 +104,6 @@ def dualad(quick):
     pair = [make_dual(value, tangent, level) for value, tangent in SEEDS]
     yield PRODUCT.title, "product", Case(multiply, tuple(pair), answer=lambda out: (out.primal, out.tangent))
     yield from products(quick, np, lambda f, x, v: jvp(f, (x,), (v,)), push)
-    u, _ = points(length_dense(quick))
-    yield DENSE.title, CHUNKED, Case(jacobian(burgers, chunk=K), (u,))
-    yield DENSE.title, OWN, Case(jacobian(burgers), (u,))
-    yield DENSE.title, IN_PLACE, Case(jacobian(burgers_in_place, chunk=K), (u,))
     x, _ = points(length_scalar(quick))
     yield SCALAR.title, FROM_ARRAY, Case(gradient(loop), (x,))
     yield SCALAR.title, FROM_LIST, Case(gradient(loop), (x.tolist(),))
@@ -169,8 +121,6 @@ def autograd(quick):
         return np.stack([make_jvp(f)(x)(v)[1] for v in vs], axis=-1)
 
     yield from products(quick, anp, jvp, push)
-    u, _ = points(length_dense(quick))
-    yield DENSE.title, OWN, Case(push, (lambda u: burgers(u, anp), u, np.eye(len(u))))
     x, _ = points(length_scalar(quick))
     yield SCALAR.title, FROM_ARRAY, Case(push, (loop, x, np.eye(len(x))))
     yield SCALAR.title, REVERSE, Case(grad(loop), (x,))
@@ -185,9 +135,6 @@ def dualpy(quick):
     pair = [dualpy.core.dual.DualArray(np.array(value), np.array(tangent)) for value, tangent in SEEDS]
     yield PRODUCT.title, "product", Case(multiply, tuple(pair), answer=lambda out: (out.primal, out.tangent))
     yield from products(quick, np, dualpy.jvp, push)
-    u, _ = points(length_dense(quick))
-    yield DENSE.title, OWN, Case(dualpy.jacobian(burgers), (u,))
-    yield DENSE.title, IN_PLACE, Case(dualpy.jacobian(burgers_in_place), (u,))
     x, _ = points(length_scalar(quick))
     yield SCALAR.title, FROM_ARRAY, Case(dualpy.gradient(loop), (x,))
 
@@ -232,8 +179,6 @@ def torch(quick):
 
     answers = lambda out: [float(t) for t in out], numbers
     yield from products(quick, torch, lambda f, x, v: jvp(f, (x,), (v,)), push, torch.from_numpy, answers)
-    u, _ = points(length_dense(quick))
-    yield DENSE.title, OWN, Case(jacfwd(lambda u: burgers(u, torch)), (torch.from_numpy(u),), numbers)
     x = torch.from_numpy(points(length_scalar(quick))[0])
     yield SCALAR.title, FROM_ARRAY, Case(jacfwd(loop), (x,), numbers)
     yield SCALAR.title, REVERSE, Case(grad(loop), (x,), numbers)

@@ -108,12 +108,12 @@ def by_hand(quick):
             yield GRADIENT.title, f"{name}, n = {n}", Case(gradient, points(n)[:1])
 
 
-def gradients(grad, np, quick):
-    """Return the cases of a tool whose ``grad(f)`` takes NumPy code of the namespace `np`."""
+def gradients(grad, np, quick, prepare=lambda x: x, many=True, answer=lambda g: g):
+    """Return the cases of a tool whose ``grad(f)`` takes code of the namespace `np`; with `many` also those of common functions."""
     for name, f in functions(np).items():
         for n in lengths(quick):
-            yield GRADIENT.title, f"{name}, n = {n}", Case(grad(f), points(n)[:1])
-    for n in sizes(quick):
+            yield GRADIENT.title, f"{name}, n = {n}", Case(grad(f), (prepare(points(n)[0]),), answer)
+    for n in sizes(quick) if many else ():
         for name, f in common(n, np).items():
             yield SIZES[n].title, name, Case(grad(summed(f, np)), points(n)[:1])
 
@@ -136,13 +136,14 @@ def torch(quick):
 
     torch.set_num_threads(1)
 
-    def gradient(f, x):
-        return torch.autograd.grad(f(x), x)[0]
-
-    for name, f in functions(torch).items():
-        for n in lengths(quick):
-            x = torch.from_numpy(points(n)[0]).requires_grad_()
-            yield GRADIENT.title, f"{name}, n = {n}", Case(gradient, (f, x), answer=lambda g: g.numpy())
+    yield from gradients(
+        lambda f: lambda x: torch.autograd.grad(f(x), x)[0],
+        torch,
+        quick,
+        lambda x: torch.from_numpy(x).requires_grad_(),
+        many=False,
+        answer=lambda g: g.numpy(),
+    )
 
 
 PEERS = {

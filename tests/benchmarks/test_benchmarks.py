@@ -34,7 +34,7 @@ BY_THEMSELVES = ("simulations", "accuracy")
 @pytest.mark.parametrize(
     ("workload", "tables", "peers"),
     [
-        ("forward", 5, []),
+        ("forward", 4, []),
         ("reverse", 2, []),
         ("lorenz", 2, ["complex steps", "closed form", "CTZ", "no chain"]),
         ("compiled", 4, ["by hand in numba", "dualad.jit"]),
