@@ -1,5 +1,6 @@
 """Sparse Jacobians and Hessians in forward mode: equal to the dense ones, eager and compiled, for every kind of argument."""
 
+import sys
 from functools import partial
 from types import SimpleNamespace
 
@@ -162,6 +163,16 @@ def test_static_arguments_and_methods_of_compiled_functions():
             for args, kwargs in (((U, n), {}), ((U,), {"n": n}), ((U, n, 3), {})):
                 found = jacobian(f, sparsity=given, verify=True)(*args, **kwargs)
                 np.testing.assert_allclose(found.toarray(), jacobian(f)(*args, **kwargs), rtol=1e-12)
+
+
+def test_compiled_entries_come_from_one_program(monkeypatch):
+    pytest.importorskip("llvmlite")
+    f = jit(burgers, verify=False)
+    jac = jacobian(f, sparsity=coloring(sparsity(burgers, U)))
+    jac(U)
+    monkeypatch.setattr(sys.modules["dualad.jit.jit"], "trace", None)
+    monkeypatch.setattr(dualad.sparse.compressed, "push_colors", None)
+    np.testing.assert_allclose(jac(U[::-1].copy()).toarray(), jacobian(burgers)(U[::-1]), atol=1e-12)
 
 
 def test_a_local_pattern_serves_a_function_that_branches():
