@@ -142,20 +142,6 @@ def test_a_write_to_the_input_is_what_is_returned():
     np.testing.assert_array_equal(jvp(f, (V,), (V,))[1], [-3.0, -1.5, 2.0, 0.25])
 
 
-def test_a_plain_array_captured_and_changed_later():
-    def f(x):
-        work = np.ones(4)
-        total = 0.0
-        for k in range(3):
-            work[...] = k
-            total = total + np.sum(x * work * x)
-            work += 1.0
-        return total
-
-    np.testing.assert_allclose(gradient(f)(V), 6 * V)
-    np.testing.assert_allclose(grad(f)(V), 6 * V)
-
-
 def test_zero_dimensional_arrays():
     def f(x):
         y = np.zeros_like(x)

@@ -73,10 +73,3 @@ def test_refusals(hessian):
         hessian(np.sin)(X)
     with pytest.raises(TypeError, match="not a function"):
         hessian(3.0)
-
-
-@modes
-def test_third_derivatives(hessian):
-    third = jacobian(hessian(lambda x: np.sum(x**4) + x[0] * x[1] * x[2]))(X[:3])
-    assert third.shape == (3, 3, 3)
-    assert third[0, 1, 2] == third[2, 1, 0] == 1.0 and third[0, 0, 0] == pytest.approx(24 * X[0])
