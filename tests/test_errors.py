@@ -244,7 +244,7 @@ SHOWN = {
     "traced mask": lambda: dualad.jit(lambda x: x[x > 1.0])(X),
     "branch": many_ways,
     "stale": became_stale,
-    "random numbers": lambda: dualad.jit(lambda x: x * np.random.default_rng().normal())(1.0),
+    "random numbers": lambda: dualad.jit(lambda x: x * np.random.rand())(1.0),  # noqa: NPY002
     "another function": changed_fit,
     "read-only": lambda: grad(filled_in_place)(X),
 }
