@@ -179,12 +179,16 @@ def sizes_of(outputs, where):
 
 def gradient_program(program, arguments) -> Program:
     """Return the program of the gradient of a program with one number as result."""
-    out = program.outputs[0]
-    if len(program.outputs) != 1 or (isinstance(out, Value) and (out.shape or out.dtype.kind != "f")):
-        shown = out.type if len(program.outputs) == 1 and isinstance(out, Value) else f"{len(program.outputs)} results"
-        raise TypeError(f"{arguments.where}: a Hessian requires a function that returns one real number; f returns {shown}")
     wanted = [i < arguments.active for i in range(len(arguments.leaves))]
-    one = np.ones((), out.dtype)[()] if isinstance(out, Value) else None
-    made = pullback(program, arguments.leaves, wanted, [one])
+    made = pullback(program, arguments.leaves, wanted, [one_for(program.outputs, arguments.where)])
     del made.outputs[sum(wanted) :]
     return made
+
+
+def one_for(outs, where):
+    """Return a one in the dtype of the result of a function, None for a literal; raise unless it is one real number."""
+    out = outs[0]
+    if len(outs) != 1 or shape_of(out) or (isinstance(out, Value) and out.dtype.kind != "f"):
+        shown = ", ".join(out.type if isinstance(out, Value) else repr(out) for out in outs)
+        raise TypeError(f"{where}: f returns {shown}: a Hessian requires a function that returns one real number")
+    return np.ones((), out.dtype)[()] if isinstance(out, Value) else None

@@ -15,6 +15,7 @@ from ..graph.trace import TraceError, where_in
 from ..jit.arguments import Call
 from ..jit.compiled import inexact
 from ..jit.jit import Jit, jit
+from .pattern import one_for
 from .vectors import flat
 
 
@@ -48,12 +49,7 @@ class Transposed:
         """Return the gradient of a function with one number as result, and aux where there is one."""
         entry, leaves, wanted, structure, single = self.prepared(args, kwargs)
         result, _ = take_aux(optree.tree_unflatten(entry.structure, entry.compiled.program.outputs), self.has_aux, self.where)
-        outs = optree.tree_leaves(result)
-        if len(outs) != 1 or shape_of(outs[0]) or (isinstance(outs[0], Value) and outs[0].dtype.kind != "f"):
-            raise TypeError(
-                f"{self.where}: f returns {', '.join(map(shown, outs))}: a Hessian requires a function that returns one real number"
-            )
-        one = np.ones((), outs[0].dtype)[()] if isinstance(outs[0], Value) else None
+        one = one_for(optree.tree_leaves(result), self.where)
         cotangents = [one, *[None] * (len(entry.compiled.program.outputs) - 1)]
         tree = optree.tree_unflatten(structure, zeros_for(entry.compiled.pulled(leaves, wanted, cotangents, None), leaves, wanted))
         gradient = tree[0] if single else tuple(tree)
@@ -82,7 +78,3 @@ def zeros_for(pulled, leaves, wanted):
     """Return cotangents with zeros for those of inputs that nothing depends on."""
     plain = [example_of(leaf) for leaf, asked in zip(leaves, wanted, strict=True) if asked]
     return [np.zeros(shape_of(x), dtype_of(x))[()] if g is None else g for g, x in zip(pulled, plain, strict=True)]
-
-
-def shown(out):
-    return out.type if isinstance(out, Value) else repr(out)
