@@ -18,7 +18,7 @@ from ..rules.kinds import ROWS
 from .conversions import STALE, STANDING, lift, map_nested
 from .dispatch import highest, holds_traced
 from .flat import Flat
-from .levels import FILLED, LIVE, Handle, live_levels
+from .levels import FILLED, LIVE, Handle
 
 
 class Root:
@@ -236,7 +236,7 @@ def promoted(x: Buffer, given: Any) -> Any:
         memory = as_strided(as_array(owner), (owner.size,), (owner.itemsize,))
         vector = lift_like(given, memory.copy())
         memory[...] = STALE if x.dtype.kind == "f" else complex(STALE, STALE)
-        FILLED.update(live_levels())
+        FILLED.update(LIVE)
         x._root.memory, x._root.owner, x._root.vector = memory, owner, vector
     return value_of(x)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 from contextvars import copy_context
-from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from ..support.callers import explain
 from ..support.forks import lock_of
 
 new = object.__new__
-LIVE: set = set()  # the levels that are being computed, in any thread, and what interrupts left behind until `live_levels` is called
+LIVE: set = set()  # the levels that are being computed, in any thread; one that an interrupt leaves behind only makes later calls slower
 FILLED: set = set()  # those in which an array of plain numbers became traced
 #: what was changed in modules and functions that are adapted now, and how often they are, by the identity of their names
 ADAPTED: dict[int, Any] = {}
@@ -62,7 +61,7 @@ class Level:
     def __exit__(self, kind, error, traceback):
         LIVE.discard(self)
         if FILLED:
-            FILLED.intersection_update(live_levels())
+            FILLED.intersection_update(LIVE)
         self.alive = self.plain = False
         if isinstance(error, Exception):
             refusal, self.refusal = self.refusal, None
@@ -86,22 +85,6 @@ def replacement_of(f, leaves):
     for instead in tuple(INSTEAD):
         f = instead(f, leaves)
     return f
-
-
-def reference_counts(levels):
-    """Return pairs of a level and how many references there are to it, these included."""
-    return [(level, getrefcount(level)) for level in tuple(levels)]
-
-
-ALONE = reference_counts({Level()})[0][1]  # of one that only a set holds
-
-
-def live_levels():
-    """Return the levels that are being computed, without those that an interrupt left in `LIVE`, which nothing else holds."""
-    for level, count in reference_counts(LIVE):
-        if count - (level in FILLED) <= ALONE:
-            LIVE.discard(level)
-    return LIVE
 
 
 def errors_as_in(context):
