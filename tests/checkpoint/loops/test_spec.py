@@ -35,18 +35,6 @@ def test_a_step_takes_few_calls():
     assert per_step(gradient, schedule=StoreAll()) <= 32
 
 
-def test_a_gradient_through_a_few_steps_takes_few_calls():
-    """What is made for one call of chain; the rest of the gradient is among it."""
-    x, damped = np.ones(3), lambda k, x: x + 0.1 * np.sin(x)
-    gradient = lambda step: lambda x: grad(lambda x: np.sum(chain(step, x, steps=4)))(x)
-    assert walked(gradient(damped), x).calls <= 410
-    if HAS_LLVM:
-        compiled = gradient(jit(damped))
-        for _ in range(3):  # the second call is compared with the plain step
-            compiled(x)
-        assert walked(compiled, x).calls <= 205
-
-
 def test_a_gradient_through_four_steps_is_a_short_walk():
     """Of numbers; a compiled one is now and then a longer walk, by the comparison with the plain step."""
     gradient = lambda step: grad(lambda x, c: chain(step, x, c, steps=4))

@@ -1,10 +1,8 @@
 """Tiers: two storages, by place in the stack of saved states."""
 
-import threading
-
 import pytest
 
-from checkpoint.storage import Disk, Memory, Tiers, background
+from checkpoint.storage import Disk, Memory, Tiers
 from checkpoint.storage.tiered import with_tiers
 
 
@@ -25,28 +23,6 @@ def test_a_place_is_the_number_of_states_saved_before(session):
     assert (session.disk.indices(), session.memory.indices()) == ([0, 6], [5])
     assert session.indices() == [0, 5, 6] and len(session) == 3 and 6 in session and 9 not in session
     assert [session.load(k) for k in (0, 5, 6)] == [0.0, 5.0, 6.0]
-
-
-def test_the_next_state_on_disk_is_read_ahead(tmp_path, monkeypatch):
-    reads, read, known = [], threading.Semaphore(0), background.read_records
-
-    def watched(path, *rest):
-        reads.append(int(path.stem))
-        read.release()
-        return known(path, *rest)
-
-    monkeypatch.setattr(background, "GATHERED_BYTES", -1)  # no state is small
-    monkeypatch.setattr(background, "read_records", watched)
-    session = Tiers(Memory(), Disk(tmp_path, queue=1), on_disk={0, 2}).open()
-    for k in range(3):
-        session.save(k, float(k))  # the third one needs the place of the first in main memory
-    session.drop(2)
-    session.load(1)
-    assert not reads
-    session.drop(1)
-    assert read.acquire(timeout=10) and reads == [0], "nobody has asked for it yet"
-    assert session.load(0) == 0.0 and reads == [0]
-    session.clear()
 
 
 @pytest.mark.parametrize("after", [True, False])
