@@ -48,7 +48,7 @@ JITTED = {name: jit(f, verify=False) for name, (f, _) in FUNCTIONS.items()}
 
 @functions
 @given(st.sampled_from(SHAPES), st.sampled_from([np.float64, np.float32, np.int64, np.int32, np.uint8]), st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_values_are_those_of_numpy(name, shape, dtype, data):
     pool = SPECIAL if np.dtype(dtype).kind == "f" else [0, 1, 2, 3, 100, 127]
     count = int(np.prod(shape))
@@ -116,7 +116,7 @@ def assigned(x, places):
 
 
 @steps
-@pytest.mark.parametrize("shape", [(20,), (4, 3), (45,)], ids=str)
+@pytest.mark.parametrize("shape", [(4, 3), (45,)], ids=str)
 def test_derivatives_are_the_eager_ones(step, shape):
     x, t = np.random.default_rng(3).normal(size=(2, *shape))
     for backend in BACKENDS if shape == (4, 3) else ["llvm"]:
