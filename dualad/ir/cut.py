@@ -6,11 +6,9 @@ Numbers that live across pieces go through arrays of the caller's; rows and othe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any, TypeGuard
 
-from .alike import united
-from .nodes import ArrayType, Assign, For, ForRows, Function, Load, Module, Room, Statement, Store, Table, Var, number
+from .nodes import ArrayType, Assign, Call, Do, Function, Load, Module, Room, Statement, Store, Table, Var, number
 from .values import arithmetic_dtype
 from .walk import names, walked
 
@@ -18,9 +16,8 @@ from .walk import names, walked
 def cut(module: Module, longest: int) -> Module:
     """Return a module in which functions of more expressions and statements than `longest` call pieces of about a quarter of that."""
     parts: list[Function | Table] = []
-    tables = {part.name: part for part in module.parts if isinstance(part, Table)}
     for part in module.parts:
-        parts += pieces(part, longest, tables) if isinstance(part, Function) else [part]
+        parts += pieces(part, longest) if isinstance(part, Function) else [part]
     return Module(tuple(parts))
 
 
@@ -47,20 +44,16 @@ class Piece:
         self.sets.update(other.sets)
 
 
-def pieces(function: Function, longest: int, tables: Mapping[str, Table]) -> list[Function]:
-    """Return the pieces of a function and the one that calls them; the function alone where it is short, or cannot be cut.
-
-    A loop ends a piece, so that those that are alike become one, unless what it has set is read further on.
-    """
+def pieces(function: Function, longest: int) -> list[Function]:
+    """Return the pieces of a function and the one that calls them; the function alone where it is short, or cannot be cut."""
     single = list(map(Piece, function.body))
     if sum(one.length for one in single) <= longest:
         return [function]
-    parts, ended = [Piece()], False
-    for one, ends in zip(single, ends_in(single), strict=True):
-        if ended or parts[-1].length > longest // 4:
+    parts = [Piece()]
+    for one in single:
+        if parts[-1].length > longest // 4:
             parts.append(Piece())
         parts[-1].add(one, len(parts[-1].statements))
-        ended = ends
     if len(parts) == 1 or not is_steady(function, parts):
         return [function]
 
@@ -93,23 +86,8 @@ def pieces(function: Function, longest: int, tables: Mapping[str, Table]) -> lis
         mentions = names(body)
         given = tuple(var for var in (*function.parameters, *(room.target for room in rooms)) if var.name in mentions)
         made.append(Function(f"{function.name}_{k}", given, body))
-    made, calls = united(made, tables)
+    calls = [Do(Call(one.name, one.parameters, None)) for one in made]
     return [*made, Function(function.name, function.parameters, (*rooms, *calls), inlined=function.inlined)]
-
-
-def ends_in(single: list[Piece]) -> list[bool]:
-    """Return for each piece of one statement whether that is a loop, and sets nothing that is read further on before it is set again."""
-    needed: set[str] = set()
-    found = []
-    for one in reversed(single):
-        (statement,) = one.statements
-        found.append(isinstance(statement, For | ForRows) and needed.isdisjoint(one.sets))
-        if isinstance(statement, Assign):
-            needed.difference_update(one.sets)
-            needed |= names(statement.values)
-        else:
-            needed.update(one.mentions)
-    return found[::-1]
 
 
 def is_steady(function: Function, parts: list[Piece]) -> bool:
