@@ -24,8 +24,6 @@ from .llvm import NUMBERS, Array, Number, Writer, integer
 
 #: numbers in the vectors that loops are made of where processors have vectors of more than two, and where dear terms are summed
 VECTORS = (4, 8, 16)
-#: kernels of angles by those of small angles, in place of which they are called in long code
-ANGLES = {"sin": "any_sin", "cos": "any_cos", "tan": "any_tan"}
 
 
 def translated(module: Module, name: str, fuses: bool, alone: Mapping[str, Translation] = MappingProxyType({})) -> tuple[Translation, str]:
@@ -34,18 +32,12 @@ def translated(module: Module, name: str, fuses: bool, alone: Mapping[str, Trans
     It takes a pointer to a number before its parameters, which is set where something is wrong (see `entry`). `fuses` says whether the
     processor has an instruction that multiplies and adds.
     """
-    # in long code, loops are not made a second time for large angles: they call kernels of any angle, which take half as long again
-    module = cut(Module(tuple(part for part in module.parts if part.name not in alone)), LONG_FUNCTION)
-    for any_angle in (False, True):
-        unit = Unit(module, fuses, alone, any_angle)
-        function = unit.called(name, [parameter.type for parameter in module.function(name).parameters])
-        texts = [*unit.texts, *unit.functions()]
-        angles = any(key[0] in ANGLES for key in unit.made)
-        unit.made.clear()  # which hold it: the cycles would be left to Python's collector
-        unit.finished.clear()
-        text = "\n".join([*unit.declared.values(), *unit.tables.values(), *texts, *unit.hints])
-        if not (angles and is_long(text)):
-            break
+    unit = Unit(cut(Module(tuple(part for part in module.parts if part.name not in alone)), LONG_FUNCTION), fuses, alone)
+    function = unit.called(name, [parameter.type for parameter in module.function(name).parameters])
+    texts = [*unit.texts, *unit.functions()]
+    unit.made.clear()  # which hold it: the cycles would be left to Python's collector
+    unit.finished.clear()
+    text = "\n".join([*unit.declared.values(), *unit.tables.values(), *texts, *unit.hints])
     return function, text
 
 
@@ -93,8 +85,8 @@ def computed_always(node):
 class Unit:
     """The functions that are translated together."""
 
-    def __init__(self, module: Module, fuses: bool, alone: Mapping[str, Translation], any_angle: bool):
-        self.fuses, self.alone, self.any_angle = fuses, alone, any_angle
+    def __init__(self, module: Module, fuses: bool, alone: Mapping[str, Translation]):
+        self.fuses, self.alone = fuses, alone
         self.parts: dict[str, Any] = {part.name: part for part in module.parts}
         self.made: dict[tuple, Translation] = {}
         self.calls: Counter[tuple] = Counter()
@@ -125,11 +117,10 @@ class Unit:
         """Return the code of all functions: a kernel whose copies would be long together is not copied to each call."""
         long = [function for key, function in self.made.items() if self.calls[key] * len(function.lines) > LONG_FUNCTION]
         shared = [function for function in long if not function.own and (function.is_straight or function.branches)]
-        vectors = [function for function in self.made.values() if (function.is_straight and function in shared) or function.is_angle]
+        vectors = [function for function in shared if function.is_straight]
         made = [function.code(function in shared, function in vectors) for function in self.finished]
         for count in VECTORS:
             made += [Translation(self, function.function, False, count, function.name).code(True, False) for function in vectors]
-            made += [function.one_by_one(count) for function in vectors if function.is_angle]
         if vectors:  # LLVM must not change them before loops become vectors
             names = [f"ptr @{function.name}{end}" for function in vectors for end in ("", *(f".{n}" for n in VECTORS))]
             kept = f"[{len(names)} x ptr] [{', '.join(names)}]"
@@ -262,21 +253,6 @@ class Translation(Writer):
         """Whether it is a kernel of float64, of which there is a function of vectors."""
         return not self.own and not self.branches and {self.dtype, *(x.dtype for x in self.function.parameters)} == {"float64"}
 
-    @property
-    def is_angle(self):
-        """Whether it is a kernel of any angle that has functions of vectors."""
-        return self.module.any_angle and not self.own and self.function.name in ANGLES.values()
-
-    def one_by_one(self, count):
-        """Return the code of the function of vectors of so many angles that computes each by this one."""
-        writer, result, vector = Writer(self.module), "poison", f"<{count} x double>"
-        for k in range(count):
-            x = writer.let(f"extractelement {vector} %x0, i32 {k}")
-            y = writer.let(f"call double @{self.name}(ptr %status, double {x})")
-            result = writer.let(f"insertelement {vector} {result}, double {y}, i32 {k}")
-        writer.say(f"ret {vector} {result}")
-        return writer.text(f"define internal {vector} @{self.name}.{count}.each(ptr %status, {vector} %x0) nounwind noinline cold")
-
     # --- statements -------------------------------------------------------------------------------------------------------------
 
     def block(self, statements):
@@ -397,10 +373,8 @@ class Translation(Writer):
         return self.operate(node.name, *map(self.value, node.args))
 
     def branch(self, args, dtype):
-        """Return one of two expressions, which alone is computed; of vectors the second one, unless a number needs the first."""
+        """Return one of two expressions, which alone is computed."""
         condition, then, otherwise = args
-        if self.width:
-            return self.unless(self.value(condition), self.value(otherwise))
         self.opaque = True
         then_label, other, done = self.labels("then", "else", "done")
         name, known = f"chosen.{then_label}", self.known
@@ -413,17 +387,6 @@ class Translation(Writer):
         self.known = known
         self.lines.append(f"{done}:")
         return self.variable(name, dtype)
-
-    def unless(self, condition, numbers):
-        """Return a vector of numbers, unless a condition holds for any of them: then the kernel ends, with each computed by itself."""
-        each, done = self.labels("each", "done")
-        test = self.module.declare(f"llvm.vector.reduce.or.v{self.width}i1", "i1", condition.type)
-        self.say(f"br i1 {self.let(f'call i1 {test}({condition})')}, label %{each}, label %{done}")
-        self.start(each)
-        result = self.let(f"tail call {numbers.type} @{self.name}.each({', '.join(self.given)})")
-        self.say(f"ret {numbers.type} {result}")
-        self.start(done)
-        return numbers
 
     def of_Cast(self, node):
         if isinstance(node.arg, Const) and node.arg.dtype not in PART:
@@ -484,11 +447,8 @@ class Translation(Writer):
             case "np.conj":
                 real, imaginary = self.parts(args[0])
                 return self.pair(real, self.negative(imaginary))
-        if self.module.any_angle and name == "large_angle":
-            return self.constant(False, "bool")
-        name = ANGLES.get(name, name) if self.module.any_angle else name
         function = self.module.called(name, tuple(arg.type if isinstance(arg, Array) else arg.dtype for arg in args))
-        self.opaque = self.opaque or (function.branches and not function.is_angle)
+        self.opaque = self.opaque or function.branches
         self.loops = self.loops or function.loops
         self.shares = self.shares or function.shares
         given = ["ptr %status", *(f"ptr {arg.pointer}" if isinstance(arg, Array) else str(arg) for arg in args)]

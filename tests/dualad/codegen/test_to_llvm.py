@@ -391,24 +391,6 @@ def test_pieces_and_shared_kernels_give_the_same_bits(name, monkeypatch):
         close(found, outs[0], rtol=0.0)
 
 
-@pytest.mark.parametrize("large", [1e12, -np.inf, np.nan])
-def test_a_large_angle_in_a_vector_is_computed_apart(monkeypatch, large):
-    """In long code, where loops are not made again for one: all other numbers have the same bits."""
-    x = np.linspace(-1.5, 2.0, 101)
-    program = traced(lambda x: (np.sin(x) * 2.0, np.cos(x), np.tan(x), np.sum(np.sin(x))), x)
-    short = Native(program)
-    monkeypatch.setattr(to_llvm, "LONG_FUNCTION", 20)
-    long = Native(program)
-    text = str(optimised(code(long.emitted.module, long.emitted.functions[0])[1]))
-    assert re.search(r"call [^@]*<\d+ x double> @f\d+_any_sin\.\d+\(", text)
-    close(long.call(x), short.call(x), rtol=0.0)
-    for place in (0, 13, 100):
-        angles = np.where(np.arange(101) == place, large, x)
-        found = long.call(angles)
-        close(found[:3], short.call(angles)[:3], rtol=0.0)
-        np.testing.assert_allclose(found[3], short.call(angles)[3], rtol=1e-14)
-
-
 def test_llvm_says_nothing_of_sums_that_cannot_be_vectors(capfd):
     """Beside a maximum, of a function of the C library, of what is read at computed places."""
     x = np.random.default_rng(5).standard_normal((97, 53))
