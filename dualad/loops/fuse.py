@@ -34,7 +34,7 @@ from .forms import (
     reachable,
     view,
 )
-from .inline import compose, guard, start
+from .inline import broadcast_at, guard, positions, start
 from .lower import lower
 from .packing import pack_inputs, pack_outputs
 
@@ -310,17 +310,13 @@ def phases(order):
 
 def through(maps, at):
     """Return the positions that maps say; those of `GatherIndex` are all alike."""
-    return tuple(
-        entry if issubclass(type(entry), int) else compose(entry, at[entry.axis]) if isinstance(entry, AffineIndex) else 0 for entry in maps
-    )
+    return positions(maps, at, lambda *_: 0)
 
 
 def pulled(form, at):
     """Yield the operands of a form with the indices that they are read at, for an element at the index `at`."""
     if isinstance(form, Map):
-        for operand in form.operands:
-            lead = len(at) - operand.ndim
-            yield operand, tuple(0 if n == 1 else at[lead + k] for k, n in enumerate(operand.shape))
+        yield from ((operand, broadcast_at(operand, at)) for operand in form.operands)
     elif isinstance(form, Index):
         yield form.source, through(form.maps, at)
         for entry in form.maps:

@@ -88,6 +88,20 @@ def guard(position, low, high):
     return (position.axis, tuple(ranges)) if ranges else False
 
 
+def positions(maps, at, computed):
+    """Return the positions that maps of an index say; `computed` gives that of a `GatherIndex`."""
+    return tuple(
+        compose(entry, at[entry.axis]) if type(entry) is AffineIndex else computed(entry, at) if type(entry) is GatherIndex else entry
+        for entry in maps
+    )
+
+
+def broadcast_at(operand, at):
+    """Return the index at which an operand of a map is read."""
+    lead = len(at) - operand.ndim
+    return tuple(0 if n == 1 else at[lead + k] for k, n in enumerate(operand.shape))
+
+
 class Pull:
     """Expressions at the indices of a loop nest, each made once; `stored` nodes have a buffer, which is read.
 
@@ -140,14 +154,10 @@ class Pull:
         if node in self.stored:
             return []
         if isinstance(form, Map):
-            return [(operand, self.operand_at(operand, at)) for operand in form.operands]
+            return [(operand, broadcast_at(operand, at)) for operand in form.operands]
         if isinstance(form, Index) and not any(isinstance(entry, GatherIndex) for entry in form.maps):
             return [(form.source, self.within(form.source, self.at(form.maps, at)))]
         return []
-
-    def operand_at(self, operand, at):
-        lead = len(at) - operand.ndim
-        return tuple(0 if n == 1 else at[lead + k] for k, n in enumerate(operand.shape))
 
     def keep(self, node, at, expression):
         """Enter the expression that a stored node has in this nest; one that is stored is rounded."""
@@ -201,7 +211,7 @@ class Pull:
         scalar, result = form.scalar, node.dtype
         double = scalar.wide and result.char in "fF"
         for operand, dtype in zip(form.operands, form.dtypes, strict=True):
-            args.append(self.cast(self(operand, self.operand_at(operand, at)), np.promote_types(dtype, DOUBLE) if double else dtype))
+            args.append(self.cast(self(operand, broadcast_at(operand, at)), np.promote_types(dtype, DOUBLE) if double else dtype))
         made = self.apply(scalar, args, np.promote_types(result, DOUBLE) if double else result, node.line)
         return self.cast(made, result) if double else made
 
@@ -249,16 +259,7 @@ class Pull:
         return Expression("cast", dtype, (expression,), dtype, expression.level, expression.line)
 
     def at(self, maps, at):
-        """Return the positions that maps of an index say."""
-        positions: list[Any] = []
-        for entry in maps:
-            if type(entry) is int:
-                positions.append(entry)
-            elif type(entry) is AffineIndex:
-                positions.append(compose(entry, at[entry.axis]))
-            else:
-                positions.append(self.computed(entry, at))
-        return tuple(positions)
+        return positions(maps, at, self.computed)
 
     def within(self, node, at):
         """Return an index whose single affine maps hold wherever in the box they stay in a node: what conditions leave out is not read."""
