@@ -2,7 +2,6 @@
 
 import inspect
 import itertools
-import re
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ pytest.importorskip("llvmlite")
 from checkpoint import vjp
 from dualad import jit, jvp
 from dualad.codegen import arithmetic, kernels, machine, scalars, to_llvm
-from dualad.codegen.machine import FUSES, code, optimised
+from dualad.codegen.machine import FUSES
 from dualad.codegen.native import Native
 from dualad.codegen.to_llvm import kernel
 from dualad.ir.nodes import ArrayType, For, ForRows, Load, Store, Table, number
