@@ -1,6 +1,9 @@
 """NumPy's own values for functions whose derivative is that of a body: the same last bits, dtype, shape, warnings and errors."""
 
+from typing import Any
+
 import numpy as np
+import optree
 
 from ..rules.calling import public_name
 from ..rules.cotangents import is_symbolic
@@ -18,20 +21,12 @@ def with_numpy_value(top, fn, body, args, kwargs):
     if is_symbolic(top):
         return body(*args, **kwargs)
     value = top._below(fn, args, kwargs)
-    if all(not x.size for x in handles_in((*args, *kwargs.values()))):
+    given: Any = args, kwargs
+    if not any(isinstance(x, Handle) and x.size for x in optree.tree_leaves(given)):
         return value
     with np.errstate(all="ignore"):
         result = body(*args, **kwargs)
     return with_value(result, value, top.level, fn)
-
-
-def handles_in(args):
-    """Yield the traced values among arguments, also inside lists and tuples."""
-    for arg in args:
-        if isinstance(arg, Handle):
-            yield arg
-        elif type(arg) in (list, tuple):
-            yield from handles_in(arg)
 
 
 def with_value(result, value, level, fn):

@@ -128,11 +128,9 @@ def pack_leaf(leaf):
     """Return an object array of numbers, traced or plain, as one array of numbers, what stands for an array as that, all else as it is."""
     if type(leaf) in STANDING:
         return lift(leaf)
-    return array(leaf) if type(leaf) is np.ndarray and leaf.dtype.char == "O" and is_numeric(leaf) else leaf
-
-
-def is_numeric(objects):
-    return all(issubclass(type(value), Handle | int | float | complex | np.ndarray | np.generic) for value in objects.flat)
+    if type(leaf) is not np.ndarray or leaf.dtype.char != "O":
+        return leaf
+    return array(leaf) if all(issubclass(type(x), Handle | int | float | complex | np.ndarray | np.generic) for x in leaf.flat) else leaf
 
 
 def flatten_output(out, where):
