@@ -192,8 +192,9 @@ class Player:
             actions = self._schedule.reverse(steps, saved)
         else:
             while (rest := self._journal.reverse(steps, g, token, pull)) is None:  # what was found is of another sweep
+                seconds = self._seconds
                 self.forward()
-                self._ready = False
+                self._ready, self._seconds = False, seconds  # which are among those of the reverse sweep
             (actions, saved, at, left), g, working = rest
             pull = self._journal.with_points(pull)
         if saved:

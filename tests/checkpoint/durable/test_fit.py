@@ -2,6 +2,7 @@
 
 from collections import namedtuple
 from contextvars import ContextVar
+from itertools import count
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,8 +11,9 @@ from calls import Interrupted
 from fits import ending
 from scipy.optimize import minimize
 
-from checkpoint import Fit, chain, grad, hvp, value_and_grad
+from checkpoint import Fit, Stats, chain, grad, hvp, value_and_grad
 from checkpoint.durable import session as session_module
+from checkpoint.sweep import player as player_module
 
 DATA = np.linspace(0.5, 1.5, 4)
 N = 30
@@ -103,6 +105,14 @@ def test_a_chain_that_is_done_is_not_made_again_while_another_one_of_the_evaluat
     assert found == grad(lambda p: chain(noting, 1.0, p, steps=N))(1.01) + chain(failing, 1.0, 1.01, steps=N)
     assert made <= 4 < 3 * N < whole, "the first step and the first pull"
     assert not list(fit.path.glob("*.evaluation"))
+
+
+def test_a_first_sweep_that_is_made_again_for_another_cotangent_counts_its_time_once(tmp_path, monkeypatch):
+    fit, stats, ticks = Fit(tmp_path / "fit", every=0.0), Stats(), count()
+    monkeypatch.setattr(player_module, "perf_counter", lambda: next(ticks))
+    gradient = lambda p, scale, **options: grad(lambda p: scale * chain(lambda k, x, p: p * x, 1.0, p, steps=N, storage=fit, **options))(p)
+    fit(lambda p: gradient(p, 1.0) + gradient(p, 2.0, stats=stats))(1.01)
+    assert stats.seconds == 1 + 3, "the first sweep, and the reverse sweep with the other first sweep in it"
 
 
 def scaled(rate, table=None):
