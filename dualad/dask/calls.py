@@ -240,7 +240,6 @@ def assigned(x, v, index, ops=()):
 
 def scattered(g, index, like):
     """The transpose of `element`."""
-    axes, widths, k = iter(like.shape), [], 0
     g, parts = da.asarray(g), expand_index(index, len(like.shape))
     arrays = [i for i, part in enumerate(parts) if np.ndim(part)]
     advanced = [i for i, part in enumerate(parts) if part is not None and not isinstance(part, slice)]
@@ -248,23 +247,12 @@ def scattered(g, index, like):
         g = da.moveaxis(g, 0, sum(part is None or isinstance(part, slice) for part in parts[: arrays[0]]))
     if len(arrays) > 1:
         g = paired(g, arrays, parts, like)
-        parts = [slice(None) if np.ndim(part) else part for part in parts]
-    for part in parts:
-        if part is None:
-            g = da.squeeze(g, axis=k)
-            continue
-        n = next(axes)
-        if np.ndim(part):
-            g, part = collected(g, k, np.asarray(part), n), slice(None)
-        elif not isinstance(part, slice):
-            g, part = da.expand_dims(g, k), slice(int(part) % n, int(part) % n + 1)
-        places = range(n)[part]
-        if len(places) > 1 and places.step != 1:
-            g, places = stretched(g, k, places), range(places[0], places[-1] + 1) if places.step > 0 else range(places[-1], places[0] + 1)
-        widths.append((places.start, n - places.start - len(places)) if len(places) else (0, n))
-        k += 1
-    whole = surrounded(g.astype(like.dtype), widths)
-    return whole.rechunk(CHUNKS.get(whole.shape, whole.chunks))
+    elif arrays:
+        [i] = arrays
+        axis, before = i - sum(part is None for part in parts[:i]), [part for part in parts[:i] if part is None or isinstance(part, slice)]
+        g = collected(g, len(before), np.asarray(parts[i]), like.shape[axis])
+    whole = da.zeros(like.shape, dtype=like.dtype, chunks=chunks_of(like.shape, like.dtype))
+    return assigned(whole, g.astype(like.dtype), tuple(slice(None) if np.ndim(part) else part for part in parts))
 
 
 def paired(g, arrays, parts, like):
@@ -297,18 +285,6 @@ def collected(g, axis, places, n):
         source[places[turn == k]] = np.flatnonzero(turn == k)
         total = total + da.take(padded, source, axis)
     return total
-
-
-def stretched(g, axis, places):
-    """Return g with its elements a step apart, and zeros between them."""
-    before, step = (slice(None),) * axis, abs(places.step)
-    g = g[(*before, slice(None, None, -1))] if places.step < 0 else g
-    if step == 1:
-        return g
-    zero = da.zeros_like(g)
-    apart = da.stack([g, *[zero] * (step - 1)], axis=axis + 1)
-    apart = da.reshape(apart, (*g.shape[:axis], g.shape[axis] * step, *g.shape[axis + 1 :]))
-    return apart[(*before, slice(0, g.shape[axis] * step - step + 1))]
 
 
 def surrounded(x, pad_width, constant_values=0):

@@ -177,11 +177,6 @@ def finite(x, nan, posinf, neginf):
     return np.where(np.isneginf(x), limits.min if neginf is None else neginf, x)[()]
 
 
-def angle(z, deg=False):
-    a = np.arctan2(np.imag(z) if np.result_type(z).kind in "fc" else 0, np.real(z))  # angle'(0) = 0
-    return np.degrees(a) if deg else a
-
-
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
@@ -193,11 +188,11 @@ composite(np.i0,         lambda x: bessel_i0(x))
 composite(np.convolve,   convolve, with_numpy_value=True)
 composite(np.correlate,  correlate, with_numpy_value=True)
 composite(np.trapezoid,  trapezoid, with_numpy_value=True)
-composite(np.ediff1d,    ediff1d, with_numpy_value=True)
 composite(np.gradient,   gradient, with_numpy_value=True)
-composite(np.unwrap,     unwrap, with_numpy_value=True)
 composite(np.nan_to_num, nan_to_num, with_numpy_value=lambda x, copy=True, *rest, **options: bool(copy))
+composite(np.ediff1d,    ediff1d, with_numpy_value=True)
+composite(np.unwrap,     unwrap, with_numpy_value=True)
+composite(np.angle,      by_numpy(np.angle))
 composite(np.real_if_close, by_numpy(np.real_if_close), value_dependent=True)
-composite(np.angle,      angle, with_numpy_value=True)
 composite(np.trapz,      trapezoid, with_numpy_value=True)
 # fmt: on

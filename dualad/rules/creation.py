@@ -5,9 +5,8 @@ The bodies get the traced array first. What holds integers, booleans or no numbe
 
 from .constants import functions_named
 from .kinds import composite
-from .memory import in_order
 from .names import np
-from .shapes import as_array, zeros_of_shape
+from .shapes import as_array, new_array, zeros_of_shape
 
 
 def lift(like, plain):
@@ -34,11 +33,9 @@ def full(like, shape, fill_value, dtype=None, order="C", **options):
 
 def array(like, x, dtype=None, *, copy=True, order="K", subok=False, ndmin=0):
     """Return `x`, a number, array or nested lists of them, plain or traced, as an array traced like `like`."""
-    x = as_array(x)
-    x = lift(like, x) if issubclass(type(x), np.ndarray) else np.copy(x, "K") if copy else x
-    x = x if dtype is None else x.astype(dtype)
-    x = in_order(x, order) if order in ("C", "F") else x
-    return np.reshape(x, (1,) * (ndmin - x.ndim) + x.shape) if ndmin > x.ndim else x
+    packed = as_array(x)
+    lifted = lift(like, packed) if issubclass(type(packed), np.ndarray) else packed
+    return new_array(lifted, dtype, copy=copy and lifted is x, order=order, ndmin=ndmin)
 
 
 def same_array(like, x, dtype=None, order=None, **options):

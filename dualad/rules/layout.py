@@ -94,20 +94,6 @@ def stacked_parts(arrays, ndim, axis=0, dtype=None, casting=None):
     return [(*whole, i) for i in range(len(arrays))] if whole else range(len(arrays))
 
 
-def axis_of(n):
-    """Return the axis that hstack joins: the first of vectors, else the second."""
-    return 0 if n == 1 else 1
-
-
-def hstack(arrays, **options):
-    arrays = [a if ndim_of(a) else np.atleast_1d(a) for a in arrays]
-    return np.concatenate(arrays, axis=axis_of(ndim_of(arrays[0])), **options)
-
-
-def column_stack(arrays):
-    return np.concatenate([a if ndim_of(a) > 1 else np.reshape(a, (-1, 1)) for a in arrays], axis=1)
-
-
 # --- nesting, inserting, leaving out ----------------------------------------------------------------------------------------
 
 
@@ -281,11 +267,9 @@ def astype(x, dtype, /, *, copy=True, device=None):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-for fn in (np.rot90, np.rollaxis, np.hsplit, np.vsplit, np.dsplit, np.ix_, np.apply_over_axes, np.unstack, np.dstack,
-           np.append, np.resize):
+for fn in functions_named(np, """rot90 rollaxis fliplr flipud hsplit vsplit dsplit split array_split ix_ apply_over_axes
+                               vstack hstack dstack column_stack unstack append resize extract"""):
     composite(fn, by_numpy(fn))
-composite(np.fliplr,    lambda m: m[:, ::-1])
-composite(np.flipud,    lambda m: m[::-1, ...])
 composite(np.broadcast_arrays, broadcast_arrays)
 composite(np.meshgrid,  meshgrid)
 linear(windows,         lambda g, x, window_shape, axis=None, **options: scatter_back(g, windows(positions(x), window_shape, axis), x),
@@ -294,16 +278,12 @@ joined(np.concatenate, concatenate_transpose, call=variadic(np.concatenate), can
        parts=concatenated_parts, batch=joined_form, blocks="concatenated", lower="concatenate")
 joined(np.stack,       lambda i, g, *arrays, axis=0, **options: g[(*(slice(None),) * (axis % ndim_of(g)), i)], call=stacked,
        canonical=positional, moves=True, joins="rows", cheap=True, parts=stacked_parts, batch=joined_form, blocks="stacked", lower="stack")
-composite(np.vstack,       lambda arrays, **options: np.concatenate([np.atleast_2d(a) for a in arrays], axis=0, **options))
-composite(np.hstack,       hstack)
-composite(np.column_stack, column_stack)
 composite(np.block,     block)
 joined(np.insert,       insert_transpose, argnums=(0, 2), canonical=insert_arrays, pattern="inserted", lower="insert")
 linear(np.delete,       lambda g, x, *args, **kwargs: scatter_back(g, np.delete(positions(x), *args, **kwargs), x), moves=True,
        blocks="without", lower="delete")
 composite(np.diagflat,  lambda v, k=0: np.diag(np.ravel(v), k))
 composite(np.compress,  compress)
-composite(np.extract,   lambda condition, arr: np.ravel(arr)[np.flatnonzero(condition)])
 composite(np.choose,    choose)
 composite(np.select,    select, with_numpy_value=True)
 composite(np.piecewise, piecewise)
@@ -318,5 +298,5 @@ composite(np.geomspace, geomspace, with_numpy_value=True)
 elementwise(np._core.umath.clip, clamp_inside, clamp_low, clamp_high, name="numpy._core.umath.clip",  # the method of plain arrays
             scalar=kernel("clip", 3, 4, "fiu", dtype=None))
 composite(np._core.umath._ones_like, lambda x: np.ones_like(x))
+composite(np.astype,    astype)
 # fmt: on
-composite(np.astype, astype)

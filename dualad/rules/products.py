@@ -1,13 +1,11 @@
 """Products of vectors and matrices beyond `linalg`, all made of others: newer names, chains, tensors, norms."""
 
-import operator
-
 from numpy.lib.array_utils import normalize_axis_index
 
 from .constants import evaluate
 from .decompositions import conj
 from .kinds import composite
-from .linalg import mT, norm, vector_norm
+from .linalg import norm, vector_norm
 from .names import np
 from .shapes import by_numpy
 
@@ -40,19 +38,6 @@ def components(a):
 # --- matrices ---------------------------------------------------------------------------------------------------------------
 
 
-def matrix_power(a, n):
-    try:
-        n = operator.index(n)
-    except TypeError:
-        raise TypeError(f"numpy.linalg.matrix_power: the exponent is {n!r}: it must be an integer") from None
-    if n < 0:
-        return matrix_power(np.linalg.inv(a), -n)
-    if n == 0:
-        return np.zeros_like(a) + np.eye(np.shape(a)[-1], dtype=a.dtype)
-    square = matrix_power(np.matmul(a, a), n // 2) if n > 1 else None
-    return a if square is None else np.matmul(square, a) if n % 2 else square
-
-
 def tensorsolve(a, b, axes=None):
     if axes is not None:
         moved = [normalize_axis_index(axis, np.ndim(a)) for axis in axes]
@@ -79,20 +64,18 @@ def is_singular(x):
 
 # fmt: off
 composite(np.cross,               cross, with_numpy_value=True)
-composite(np.linalg.diagonal,     lambda x, /, *, offset=0: np.diagonal(x, offset, -2, -1))
 composite(np.linalg.vecdot,       vecdot, with_numpy_value=True)
-composite(np.linalg.matrix_power, matrix_power, with_numpy_value=True)
 composite(np.linalg.tensorsolve,  tensorsolve, with_numpy_value=True)
 composite(np.linalg.cond,         cond, with_numpy_value=True)
 composite(np.linalg.matrix_norm,  lambda x, /, *, keepdims=False, ord="fro": norm(x, ord, (-2, -1), keepdims), with_numpy_value=True)
 composite(np.linalg.vector_norm,  lambda x, /, *, axis=None, keepdims=False, ord=2:
                                   vector_norm(x, ord, tuple(range(np.ndim(x))) if axis is None else axis, keepdims), with_numpy_value=True)
 for fn in (np.linalg.cross, np.linalg.outer, np.linalg.multi_dot, np.linalg.tensorinv, np.linalg.matmul, np.linalg.tensordot,
-           np.linalg.trace):
+           np.linalg.trace, np.linalg.diagonal, np.linalg.matrix_power):
     composite(fn, by_numpy(fn))
 # fmt: on
 for fn in {np.matrix_transpose, np.linalg.matrix_transpose}:
-    composite(fn, lambda x, /: mT(x))
+    composite(fn, by_numpy(fn))
 composite(np.vecdot, vecdot, with_numpy_value=True)
 composite(np.matvec, lambda a, x: np.matmul(a, x[..., None])[..., 0], with_numpy_value=True)
 composite(np.vecmat, lambda x, a: np.matmul(conj(x)[..., None, :], a)[..., 0, :], with_numpy_value=True)

@@ -6,8 +6,6 @@ import sys
 from functools import cache, partial, wraps
 from types import FunctionType, ModuleType
 
-from numpy.lib.array_utils import normalize_axis_index
-
 from .batching import (
     axis_form,
     broadcast_to_form,
@@ -26,7 +24,7 @@ from .constants import evaluate
 from .cotangents import Abstract, any_traced, is_complex, is_symbolic, ndim_of, shape_of, unbroadcast
 from .indexing import getitem, in_range, scatter, stated
 from .kinds import composite, constant, elementwise, explicit, joined, linear
-from .memory import axes_and_order
+from .memory import axes_and_order, in_order
 from .names import np
 from .primitives import dispatching, primitive
 from .scalars import ANY, Scalar, choose, itself, kernel
@@ -113,25 +111,6 @@ def rolled(a, shift, axis=None):
 
 def roll_transpose(g, x, shift, axis=None):
     return rolled(g, tuple(-s for s in shift) if isinstance(shift, tuple | list) else -shift, axis)
-
-
-def split(x, indices_or_sections, axis=0):
-    axis = normalize_axis_index(axis, ndim_of(x))
-    if issubclass(type(indices_or_sections), int | np.integer) and shape_of(x)[axis] % indices_or_sections:
-        raise ValueError("array split does not result in an equal division")
-    return array_split(x, indices_or_sections, axis)
-
-
-def array_split(x, indices_or_sections, axis=0):
-    axis = normalize_axis_index(axis, ndim_of(x))
-    n = shape_of(x)[axis]
-    if issubclass(type(indices_or_sections), int | np.integer):
-        short, extra = divmod(n, indices_or_sections)
-        cuts = np.cumsum([short + 1] * extra + [short] * (indices_or_sections - extra))[:-1].tolist()
-    else:
-        cuts = list(indices_or_sections)
-    before = (slice(None),) * axis
-    return [x[(*before, slice(a, b))] for a, b in zip([0, *cuts], [*cuts, n], strict=True)]
 
 
 # --- diagonals --------------------------------------------------------------------------------------------------------------
@@ -239,6 +218,16 @@ def as_array(x, dtype=None):
     return np.stack(rows) if any_traced(rows) else np.asarray(x)
 
 
+def new_array(x, dtype=None, *, copy=True, order="K", subok=False, ndmin=0):
+    """Return ``np.array`` of numbers, plain or traced."""
+    if not any_traced(x):
+        return np.array(x, dtype, copy=copy, order=order, subok=subok, ndmin=ndmin)
+    given, x = x, as_array(x, dtype)
+    x = np.copy(x, "K") if copy and x is given else x
+    x = in_order(x, order) if order in ("C", "F") else x
+    return np.reshape(x, (1,) * (ndmin - x.ndim) + x.shape) if ndmin > x.ndim else x
+
+
 def by_numpy(fn):
     """Return NumPy's own code of a function, which calls functions that have rows, as its body: what it takes for arrays stays traced."""
     own = getattr(fn, "__wrapped__", None)
@@ -262,14 +251,14 @@ def with_names(fn, names):
 
 @cache
 def traced_names(module):
-    """Return the names of a module of NumPy, in which `asarray` and `asanyarray` take traced arrays, and so in the modules it names."""
+    """Return the names of a module of NumPy, in which `array` and its kin take traced arrays, and so in the modules it names."""
     names = dict(vars(sys.modules[module]))
     for name, thing in names.items():
-        if thing is np.asarray or thing is np.asanyarray:
-            names[name] = as_array
+        if thing is np.asarray or thing is np.asanyarray or thing is np.array:
+            names[name] = new_array if thing is np.array else as_array
         elif name in ("np", "NX", "_nx"):
             names[name] = ModuleType(thing.__name__)
-            vars(names[name]).update(vars(thing), asarray=as_array, asanyarray=as_array)
+            vars(names[name]).update(vars(thing), array=new_array, asarray=as_array, asanyarray=as_array)
         elif type(thing) is FunctionType and thing.__globals__ is vars(sys.modules[module]):
             names[name] = with_names(thing, names)
     return names
@@ -467,8 +456,6 @@ composite(np.clip,        clip)
 composite(np.interp,      interp, with_numpy_value=True)
 for fn in (np.atleast_1d, np.atleast_2d, np.atleast_3d):
     composite(fn, by_numpy(fn))
-composite(np.split,       split)
-composite(np.array_split, array_split)
 composite(np.diag,        diag)
 composite(np.trace,       lambda x, offset=0, axis1=0, axis2=1, dtype=None, out=None:
                           np.sum(np.diagonal(x, offset, axis1, axis2), axis=-1, dtype=dtype))

@@ -37,15 +37,6 @@ def without_nan(a, neutral):
     return np.where(np.isnan(a), neutral, a) if a.dtype.kind in "fc" else a
 
 
-def nan_reduction(reduction, neutral):
-    """Make the body of ``nansum`` or ``nanprod``."""
-
-    def body(a, axis=None, dtype=None, out=None, keepdims=NO, initial=NO, where=NO):
-        return reduction(without_nan(a, neutral), axis=axis, dtype=dtype, keepdims=keeps_dims(keepdims), initial=initial, where=where)
-
-    return body
-
-
 def refuse_integers(a, dtype):
     """Raise, as NumPy does, where a mean of floats is asked for in integers."""
     if dtype is not None and np.dtype(dtype).kind not in "fc" and as_array(a).dtype.kind in "fc":
@@ -96,10 +87,6 @@ def nan_extremum(extremum, worst):
         return np.where(alone, np.nan, ans)[()]
 
     return body
-
-
-def nan_scan(scan, neutral):
-    return lambda a, axis=None, dtype=None, out=None: scan(without_nan(a, neutral), axis=axis, dtype=dtype)
 
 
 # --- order statistics -------------------------------------------------------------------------------------------------------
@@ -413,15 +400,11 @@ def histogramdd_values(sample, bins=10, range=None, *rest, **options):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-composite(np.nansum,      nan_reduction(np.sum, 0.0), with_numpy_value=True)
-composite(np.nanprod,     nan_reduction(np.prod, 1.0), with_numpy_value=True)
 composite(np.nanmean,     nanmean, with_numpy_value=True)
 composite(np.nanvar,      nanvar, with_numpy_value=True)
 composite(np.nanstd,      nanstd, with_numpy_value=True)
 composite(np.nanmax,      nan_extremum(np.max, -np.inf), with_numpy_value=True)
 composite(np.nanmin,      nan_extremum(np.min, np.inf), with_numpy_value=True)
-composite(np.nancumsum,   nan_scan(np.cumsum, 0.0), with_numpy_value=True)
-composite(np.nancumprod,  nan_scan(np.cumprod, 1.0), with_numpy_value=True)
 composite(np.median,        median(False), with_numpy_value=True, selected="median")
 composite(np.nanmedian,     median(True), with_numpy_value=True)
 composite(np.quantile,      quantile(False, 1), with_numpy_value=True, selected="quantile")
@@ -440,5 +423,5 @@ composite(np.corrcoef,      by_numpy(np.corrcoef))
 composite(np.amax,          lambda a, *args, **kwargs: np.max(a, *args, **kwargs))
 composite(np.amin,          lambda a, *args, **kwargs: np.min(a, *args, **kwargs))
 # fmt: on
-for fn in (np.cumulative_sum, np.cumulative_prod, np.ptp):
+for fn in (np.cumulative_sum, np.cumulative_prod, np.ptp, np.nansum, np.nanprod, np.nancumsum, np.nancumprod):
     composite(fn, by_numpy(fn))

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from checkpoint import vjp
-from dualad import jacobian, jvp
+from checkpoint import grad, vjp
+from dualad import gradient, jacobian, jvp
 from dualad.testing import check_derivatives
 
 X = np.array([[0.3, -0.7, 1.2], [0.9, 0.4, -0.2]])
@@ -55,6 +55,17 @@ def test_writes_into_a_plain_array_are_refused(name):
         r"with np\.array\(a, like=x\) of a traced array x",
     ):
         jvp(lambda x: WRITES[name](np.zeros((2, 3)), x) or x, (X,), (X,))
+
+
+def test_a_first_power_of_a_matrix_is_the_matrix():
+    def f(a):
+        b = a + 0.0
+        np.linalg.matrix_power(b, 1)[0, 0] = 5.0
+        return np.sum(b * b)
+
+    a = np.array([[1.0, 2.0], [3.0, 4.0]])
+    for derived in (gradient, grad):
+        np.testing.assert_array_equal(derived(f)(a), [[0.0, 4.0], [6.0, 8.0]])
 
 
 def test_a_mask_may_be_traced():
