@@ -57,27 +57,23 @@ def solve_ivp(
 
     Parameters
     ----------
-    fun : function ``fun(t, y, *args) -> dy/dt`` of shape (n,)
-        A list of n numbers may be returned. What it closes over is differentiated, too (variables, attributes, partials, interpolants).
-        For a function compiled by `dualad.jit` the steps are compiled, and with explicit methods, without `events` and `dense_output`,
-        also their choice: they are SciPy's to rounding. Its parameters must come in through `args`.
+    fun : function ``fun(t, y, *args) -> dy/dt`` of shape (n,). A list of n numbers may be returned. What it closes over is differentiated,
+        too (variables, attributes, partials, interpolants). For a function compiled by `dualad.jit` the steps are compiled, and with
+        explicit methods, without `events` and `dense_output`, also their choice: they are SciPy's to rounding. Its parameters must come in
+        through `args`.
     t_span : pair of floats
     y0 : array_like, shape (n,), real or complex
-    method : {"RK45", "RK23", "DOP853", "Radau"}, or SciPy's class of one
-        ``"Radau"`` is for stiff problems: Newton's method with Jacobians of `dualad` solves each step until rounding, where
-        SciPy stops at its tolerance.
-    t_eval : array_like, shape (m,), optional
-        The times of the result; by default those between the steps, and then the states of all steps are kept in memory.
-        Give ``[t1]`` for the state at the end alone.
-    dense_output : bool
-        ``result.sol(t)`` interpolates; takes memory in proportion to the steps.
-    events : function ``event(t, y, *args) -> float``, or a list of them, optional
-        As in SciPy, with ``terminal`` and ``direction``. Their times and states are differentiated by the implicit function theorem.
+    method : {"RK45", "RK23", "DOP853", "Radau"}, or SciPy's class of one. ``"Radau"`` is for stiff problems: Newton's method with Jacobians
+        of `dualad` solves each step until rounding, where SciPy stops at its tolerance.
+    t_eval : array_like, shape (m,). The times of the result; by default those between the steps, and then the states of all steps are kept
+        in memory. Give ``[t1]`` for the state at the end alone.
+    dense_output : ``result.sol(t)`` interpolates; takes memory in proportion to the steps.
+    events : function ``event(t, y, *args) -> float``, or a list of them. As in SciPy, with ``terminal`` and ``direction``. Their times and
+        states are differentiated by the implicit function theorem.
     vectorized, **options
         As in SciPy: ``rtol``, ``atol``, ``first_step``, ``max_step``; of ``"Radau"`` also ``jac``, for the choice of steps, and
         ``jac_sparsity``, a pattern (of a band: ``scipy.sparse.diags_array``), by which the Jacobians here are coloured and sparse, too.
-    args : tuple, optional
-        Parameters of `fun` and of the events: pytrees, or objects with attributes.
+    args : tuple. Parameters of `fun` and of the events: pytrees, or objects with attributes.
     schedule, storage, memory, stats, progress, check
         As in `chain`, for the longest chain; a new chain begins at each event and, where `fun` is not compiled, at each time of `t_eval`.
 
@@ -193,14 +189,11 @@ def odeint(
     ----------
     func : function ``func(y, t, *args) -> dy/dt``; with `tfirst` ``func(t, y, *args)``
     y0 : array_like, shape (n,)
-    t : array_like, shape (m,)
-        Times in order; the first is that of `y0`.
+    t : array_like, shape (m,). Times in order; the first is that of `y0`.
     args : tuple
     tfirst : bool
-    rtol, atol : float, optional
-        SciPy's default is 1.49012e-8 for both.
-    method : {"DOP853", "RK45", "RK23", "Radau"}
-        ``"Radau"`` for stiff problems.
+    rtol, atol : SciPy's default is 1.49012e-8 for both.
+    method : {"DOP853", "RK45", "RK23", "Radau"}. ``"Radau"`` for stiff problems.
     **options
         Those of `solve_ivp`: ``max_step``, ``schedule``, ``storage``, ...; of SciPy's ``odeint``, ``h0`` and ``hmax`` are used, and
         settings of LSODA are ignored.
