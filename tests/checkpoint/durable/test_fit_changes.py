@@ -89,7 +89,7 @@ CHANGES = {
 }
 #: what a fit does not look into
 UNSEEN_BY_A_FIT = {
-    "memoryview", "weak dict", "context variable", "context variable, default", "thread local", "thread local, by a helper", "environment",
+    "memoryview", "weak dict", "context variable", "context variable, default", "thread local", "environment",
     "iterator of arrays", "flat iterator", "global, by globals()", "attribute of a metaclass", "partial method", "import inside, relative",
     "import inside, relative by name", "import by a computed name",
 }  # fmt: skip

@@ -123,34 +123,14 @@ class Holder:
     def __call__(self):
         return self.held
 
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return self.held
-
-    def __getitem__(self, key):
-        return self.held
-
     def __float__(self):
         return self.held
 
     def __len__(self):
         return int(self.held)
 
-    def __iter__(self):
-        yield self.held
-
-    def __enter__(self):
-        return self.held
-
-    def __exit__(self, *exception):
-        pass
-
     def __mul__(self, x):
         return x * self.held
-
-    def __bool__(self):
-        return self.held > 3.0
 
 
 class Level(Enum):
@@ -172,11 +152,6 @@ class Frozen:
     held: list
 
 
-def with_block(held):
-    with held as a:
-        return a
-
-
 A, L = np.array([2.0, 3.0, 4.0]), [2.0, 3.0]
 fill = operator.methodcaller("fill", 5.0)
 
@@ -184,13 +159,11 @@ for name, (make, change, read) in {
     # arrays
     "array": (A.copy, setting(0), lambda held: held),
     "array, one element": (A.copy, setting(0), item(0)),
-    "array, in place": (A.copy, lambda held: np.multiply(held, 2.0, out=held), lambda held: held),
     "array, view": (lambda: (a := A.copy(), a[::-1]), lambda held: fill(held[0]), item(1)),
     "array of no axes": (lambda: np.array(2.0), lambda held: held.fill(5.0), lambda held: held[()]),
     "array, Fortran": (lambda: np.asfortranarray(np.ones((3, 3))), fill, lambda held: held.sum(0)),
     "array, large": (lambda: np.ones(100_000), setting(99_999), lambda held: held.max()),
     "array, -0.0": (lambda: np.array([0.0]), setting(0, -0.0), lambda held: np.copysign(2.0, held[0]) + 3.0),
-    "array of integers": (lambda: np.arange(3), setting(0), lambda held: held),
     "array of bits": (lambda: np.array([True, False, True]), setting(1, True), lambda held: np.where(held, 1.0, 2.0)),
     "array of objects": (lambda: np.array([2.0, None], object), setting(0), item(0)),
     "array of arrays": (lambda: np.array([A.copy(), None], object), lambda held: fill(held[0]), item(0)),
@@ -198,9 +171,7 @@ for name, (make, change, read) in {
     "array with a name": (lambda: np.rec.array([(2.0,)], dtype=[("a", float)]), lambda held: fill(held["a"]), lambda held: held["a"][0]),
     "array of its own class": (lambda: A.view(type("Own", (np.ndarray,), {})).copy(), setting(0), lambda held: np.asarray(held)[0]),
     "array, masked": (lambda: np.ma.array(A.copy(), mask=[0, 0, 1]), setting(0), lambda held: float(held[0])),
-    "array, transposed": (lambda: np.arange(6.0).reshape(2, 3).T, setting((0, 0)), lambda held: held[:, 0]),
     "array in a list": (lambda: [A.copy()], lambda held: fill(held[0]), item(0)),
-    "array in a tuple": (lambda: (A.copy(),), lambda held: fill(held[0]), item(0)),
     "tuple of a list, in a tuple": (lambda: ((2.0, [2.0]),), lambda held: operator.setitem(held[0][1], 0, 5.0), lambda held: held[0][1][0]),
     "array in an object": (lambda: Config(a=A.copy()), lambda held: fill(held.a), lambda held: held.a),
     "memory map": (lambda: mapped(), setting(0), lambda held: np.asarray(held)[0]),
@@ -210,7 +181,6 @@ for name, (make, change, read) in {
     # containers
     "list": (L.copy, setting(0), item(0)),
     "list, appended": (L.copy, lambda held: held.append(1.0), sum),
-    "list, sorted": (lambda: [3.0, 2.0], list.sort, item(0)),
     "list, long": (lambda: [2.0] * 500, setting(400), item(400)),
     "list, very long": (lambda: [2.0] * 6000, setting(4000), item(4000)),
     "list of arrays, long": (lambda: [np.ones(2) for _ in range(200)], lambda held: fill(held[150]), lambda held: held[150][1]),
@@ -219,10 +189,7 @@ for name, (make, change, read) in {
     "dict": (lambda: {"a": 2.0}, setting("a"), item("a")),
     "dict, get": (lambda: {"a": 2.0}, setting("a"), lambda held: held.get("a", 1.0)),
     "dict, new key": (lambda: {"b": 2.0}, setting("a"), lambda held: held.get("a", 1.0)),
-    "dict, key gone": (lambda: {"a": 2.0}, dict.clear, lambda held: held.get("a", 1.0)),
     "dict, order": (lambda: {"a": 2.0, "b": 3.0}, lambda held: held.update(a=held.pop("a")), lambda held: next(iter(held.values()))),
-    "dict, long": (lambda: dict.fromkeys(range(500), 2.0), setting(400), item(400)),
-    "dict, computed key": (lambda: {"ab": 2.0}, setting("ab"), lambda held: held["".join(["a", "b"])]),
     "dict of a class of its own": (lambda: Table(a=2.0), setting("a"), item("a")),
     "dict with __missing__": (lambda: Missing(b=2.0), setting("b"), item("a")),
     "dict with attributes": (lambda: Attributes(a=2.0), setting("a"), lambda held: held.a),
@@ -252,12 +219,9 @@ for name, (make, change, read) in {
     "attribute": (lambda: Config(a=2.0), put(), lambda held: held.a),
     "attribute that hides one of the class": (Config, put(), lambda held: held.a),
     "attribute, new": (lambda: Config(b=1.0), put("c"), lambda held: getattr(held, "c", 2.0)),
-    "attribute, deleted": (lambda: Config(a=1.0), lambda held: delattr(held, "a"), lambda held: held.a),
     "attribute of an attribute": (lambda: Config(b=Config(a=2.0)), lambda held: put()(held.b), lambda held: held.b.a),
     "attribute, by a name in a variable": (lambda: Config(a=2.0), put(), lambda held: sum(getattr(held, name) for name in ("a",))),
     "attribute, computed name": (lambda: Config(a_1=2.0), put("a_1"), lambda held: getattr(held, f"a_{1}")),
-    "attribute, by vars": (lambda: Config(ab=2.0), put("ab"), lambda held: vars(held)["a" + "b"[:1]]),
-    "attribute, by __dict__": (lambda: Config(ab=2.0), put("ab"), lambda held: held.__dict__["".join("ab")]),
     "attribute, by an attrgetter made before": (
         lambda: (Config(ab=Config(cd=2.0)), operator.attrgetter("".join(["ab", ".cd"]))),
         lambda held: setattr(held[0].ab, "cd", 5.0),
@@ -277,20 +241,14 @@ for name, (make, change, read) in {
         lambda held: reduce(lambda s, c: s + c.a, held.values(), 0.0),
     ),
     "slot": (lambda: Slots(2.0), put(), lambda held: held.a),
-    "slot, by a helper": (lambda: Slots(2.0), put(), helper_a),
     "kept by the first call": (lambda: Keeping(2.0), lambda held: fill(held.kept), lambda held: held.table()[0]),
     "kept by the first call, set": (lambda: Keeping(2.0), put("kept", [5.0]), lambda held: held.table()[0]),
     "cached property, kept by the first call": (lambda: Holder(2.0), lambda held: vars(held).update(a=5.0), lambda held: held.a),
     "property": (lambda: Holder(2.0), put("held"), lambda held: held.twice),
     "cached property": (lambda: Holder(2.0), lambda held: vars(held).update(a=5.0, held=5.0), lambda held: held.a),
     "callable object": (lambda: Holder(2.0), put("held"), lambda held: held()),
-    "__getattr__": (lambda: Holder(2.0), put("held"), lambda held: held.anything),
-    "__getitem__": (lambda: Holder(2.0), put("held"), item(0)),
     "__float__": (lambda: Holder(2.0), put("held"), float),
     "__len__": (lambda: Holder(2.0), put("held"), len),
-    "__iter__": (lambda: Holder(2.0), put("held"), lambda held: next(iter(held))),
-    "__enter__": (lambda: Holder(2.0), put("held"), with_block),
-    "__bool__": (lambda: Holder(2.0), put("held"), lambda held: 5.0 if held else 2.0),
     "__mul__": (lambda: Holder(2.0), put("held"), lambda held: held * 1.0),
     "namespace": (lambda: types.SimpleNamespace(a=2.0), put(), lambda held: held.a),
     "namespace, computed name": (lambda: types.SimpleNamespace(ab=2.0), put("ab"), lambda held: getattr(held, "".join("ab"))),
@@ -306,7 +264,6 @@ for name, (make, change, read) in {
     "context variable": (lambda: made_variable(2.0), lambda held: held.set(5.0), lambda held: held.get()),
     "context variable, default": (lambda: ContextVar("v", default=2.0), lambda held: held.set(5.0), lambda held: held.get()),
     "thread local": (lambda: made_local(2.0), put(), lambda held: held.a),
-    "thread local, by a helper": (lambda: made_local(2.0), put(), helper_a),
     "module": (lambda: module(a=2.0), put(), lambda held: held.a),
     "module, an array": (lambda: module(a=A.copy()), lambda held: fill(held.a), lambda held: held.a),
     "module, a function": (lambda: module(a=lambda: 2.0), put("a", lambda: 5.0), lambda held: held.a()),
@@ -314,7 +271,6 @@ for name, (make, change, read) in {
     "keys of an iterator": (lambda: {"a": 2.0}, setting("a"), lambda held: sum(map(held.__getitem__, ["a"]))),
     # of NumPy and SciPy
     "poly1d": (lambda: np.poly1d([2.0, 1.0]), setting(1), lambda held: held(1.0)),
-    "Polynomial": (lambda: np.polynomial.Polynomial([2.0, 1.0]), lambda held: fill(held.coef), lambda held: held(1.0)),
     "iterator of arrays": (
         lambda: np.nditer(A.copy(), op_flags=["readwrite"]),
         lambda held: setting(0)(held.operands[0]),

@@ -25,20 +25,6 @@ def closure():
 
 
 @case
-def closure_of_a_helper():
-    a = 2.0
-
-    def helper(x):
-        return x * a
-
-    def change():
-        nonlocal a
-        a = 5.0
-
-    return lambda x: helper(x), change
-
-
-@case
 def closure_that_is_a_function():
     def helper(x):
         return 2.0 * x
@@ -66,7 +52,6 @@ CASES |= {
     "global number": of_module("a = 2.0\ndef f(x): return x * a", "a = 5.0"),
     "global array": of_module("a = np.full(3, 2.0)\ndef f(x): return x * a", "a[:] = 5.0"),
     "global array, another": of_module("a = np.full(3, 2.0)\ndef f(x): return x * a", "a = np.full(3, 5.0)"),
-    "global of a helper": of_module("a = 2.0\ndef g(x): return x * a\ndef f(x): return g(x)", "a = 5.0"),
     "global, by globals()": of_module("a_b = 2.0\ndef f(x): return x * globals()['_'.join('ab')]", "a_b = 5.0"),
     "global that hides a builtin": of_module("def f(x): return x * max(2.0, 1.0)", "max = lambda *a: 5.0"),
     "global helper": of_module("def g(x): return x * 2.0\ndef f(x): return g(x)", "def g(x): return x * 5.0"),
@@ -80,19 +65,10 @@ CASES |= {
     "default value, in place": of_module("def g(x, a=[2.0]): return x * a[0]\ndef f(x): return g(x)", "g.__defaults__[0][0] = 5.0"),
     "attribute of a function": of_module("def g(x): return x * g.a\ng.a = 2.0\ndef f(x): return g(x)", "g.a = 5.0"),
     "method": of_module(RULE + "def f(x): return model.rhs(x)", "Model.rhs = lambda self, x: x * 5.0"),
-    "method, by a helper": of_module(
-        RULE + "def g(m, x): return m.rhs(x)\ndef f(x): return g(model, x)", "Model.rhs = lambda self, x: x * 5.0"
-    ),
     "method's attribute, by a helper": of_module(RULE + "def g(m, x): return m.rhs(x)\ndef f(x): return g(model, x)", "model.a = 5.0"),
     "method of the instance": of_module(RULE + "def f(x): return model.rhs(x)", "model.rhs = lambda x: x * 5.0"),
     "method of a base class": of_module(
         RULE + "class Sub(Model): pass\nsub = Sub()\ndef f(x): return sub.rhs(x)", "Model.rhs = lambda self, x: x * 5.0"
-    ),
-    "method of a subclass, new": of_module(
-        RULE + "class Sub(Model): pass\nsub = Sub()\ndef f(x): return sub.rhs(x)", "Sub.rhs = lambda self, x: x * 5.0"
-    ),
-    "class of an instance": of_module(
-        RULE + "class Other(Model):\n    def rhs(self, x): return x * 5.0\ndef f(x): return model.rhs(x)", "model.__class__ = Other"
     ),
     "bases of a class": of_module(
         RULE + "class Base: a = 2.0\nclass Other: a = 5.0\nclass Sub(Base): pass\ndef f(x): return x * Sub.a", "Sub.__bases__ = (Other,)"
@@ -110,7 +86,6 @@ CASES |= {
         "class M:\n    a = 2.0\n    @classmethod\n    def g(cls, x): return x * cls.a\ndef f(x): return M.g(x)", "M.a = 5.0"
     ),
     "attribute of a class": of_module("class M: a = 2.0\ndef f(x): return x * M.a", "M.a = 5.0"),
-    "attribute of a class, by a helper": of_module("class M: a = 2.0\ndef g(m): return m.a\ndef f(x): return x * g(M)", "M.a = 5.0"),
     "attribute of a metaclass": of_module("class T(type): a = 2.0\nclass M(metaclass=T): pass\ndef f(x): return x * M.a", "T.a = 5.0"),
     "member of an Enum": of_module("from enum import Enum\nclass M(Enum): A = 2.0\ndef f(x): return x * M.A.value", "M.A._value_ = 5.0"),
     "descriptor": of_module(
@@ -163,7 +138,6 @@ def importing(statement, read):
 CASES |= {
     "import inside": importing("import {0} as m", "m.a"),
     "import inside, by name": importing("from {0} import a", "a"),
-    "import inside, a part": importing("from {0} import sub", "sub.a"),
     "import inside, a part by its path": importing("import {0}.sub as s", "s.a"),
     "import inside, relative": importing("from . import sub", "sub.a"),
     "import inside, relative by name": importing("from .sub import a", "a"),
@@ -189,7 +163,7 @@ CASES["import by a computed name"] = by_computed_name
 def scipy_cases():
     """Return the cases of SciPy's objects."""
     from scipy.interpolate import CubicSpline, interp1d
-    from scipy.sparse import csr_array, csr_matrix
+    from scipy.sparse import csr_matrix
 
     def made(make, change, use):
         def case():
@@ -201,7 +175,6 @@ def scipy_cases():
     fill = lambda name: lambda held: getattr(held, name).fill(5.0)
     return {
         "csr_matrix": made(lambda: csr_matrix(np.eye(3) * 2.0), fill("data"), lambda held, x: held.toarray() @ x),
-        "csr_array": made(lambda: csr_array(np.eye(3) * 2.0), fill("data"), lambda held, x: held.toarray() @ x),
         "csr_matrix, its data": made(lambda: csr_matrix(np.eye(3) * 2.0), fill("data"), lambda held, x: x * held.data),
         "CubicSpline": made(lambda: CubicSpline([0.0, 1.0, 2.0], [2.0, 3.0, 5.0]), fill("c"), lambda held, x: x * float(held(0.5))),
         "interp1d": made(lambda: interp1d([0.0, 1.0], [2.0, 3.0]), fill("y"), lambda held, x: x * float(held(0.5))),
