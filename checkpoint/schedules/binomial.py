@@ -35,6 +35,7 @@ def advances(steps: int, slots: int) -> int:
 
     t(N, S) = r N - C(S + r, r - 1) with C(S + r - 1, S) < N <= C(S + r, S): Griewank & Walther 2000, proposition 1.
     The first sweep to x_{N-1} is counted; the one evaluation inside each pull, and the step to x_N, are not.
+    Raises ValueError or TypeError if an argument is too small or not an integer.
 
     >>> advances(10, 3), advances(50, 7), advances(10**6, 20)
     (15, 105, 6815960)
