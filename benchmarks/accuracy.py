@@ -16,8 +16,6 @@ from .accuracy_exact import alone, derivatives, kept
 from .accuracy_grid import GRID, GROUPS
 from .harness import markdown
 
-__all__ = ["EXCEPTIONS", "GOAL", "Exempt", "Figure", "exceptions_table", "exempt", "figures"]
-
 #: the relative errors to reach; where NumPy's or SciPy's value is worse than that, there is nothing to reach
 GOAL = {1: 1e-12, 2: 1e-9}
 SMALLEST = float(np.finfo(float).tiny)

@@ -18,8 +18,6 @@ from scipy import special
 from . import accuracy_special  # noqa: F401  (enters its functions)
 from .accuracy_grid import GRID
 
-__all__ = ["FILE", "alone", "derivatives", "exact", "kept"]
-
 FILE = Path(__file__).with_suffix(".json")
 LARGEST = float(np.finfo(float).max)
 

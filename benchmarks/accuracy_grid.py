@@ -11,11 +11,6 @@ from typing import Any, NamedTuple
 
 from mpmath import mp, mpf
 
-__all__ = [
-    "EDGE", "GRID", "GROUPS", "HUGE", "LARGE", "LINE", "MIDDLE", "MODERATE", "POSITIVE", "SMALL", "TINY", "UNIT", "Entry", "both", "each",
-    "enter", "held",
-]  # fmt: skip
-
 
 class Entry(NamedTuple):
     """A function, its exact one, and where the two are compared.

@@ -6,8 +6,6 @@ from mpmath import mp, mpf
 
 from .accuracy_grid import HUGE, LINE, POSITIVE, TINY, UNIT, both, each, enter, held
 
-__all__: list[str] = []
-
 # --- special functions ------------------------------------------------------------------------------------------------------
 
 

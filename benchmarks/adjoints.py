@@ -9,8 +9,6 @@ from checkpoint import Revolve, StoreAll, sweep
 
 from .functions import DU, DV
 
-__all__ = ["gray_scott_adjoint", "lorenz_adjoint"]
-
 FAST = {"error_model": "numpy", "fastmath": {"reassoc", "nsz", "contract"}}
 
 

@@ -27,8 +27,6 @@ import dualad
 
 from .harness import counts_table, rows_of
 
-__all__ = ["Space"]
-
 # --- vectors of any structure -----------------------------------------------------------------------------------------------------
 
 

@@ -4,12 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = [
-    "chain", "chain_gradient", "copied", "functions", "gray_scott", "leaves", "loop", "loop_gradient", "parts", "points", "rosenbrock",
-    "rosenbrock_gradient", "runge_kutta", "spread",
-]  # fmt: skip
-
-
 # --- arrays -----------------------------------------------------------------------------------------------------------------
 
 

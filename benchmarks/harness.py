@@ -33,8 +33,6 @@ import numpy as np
 
 from dualad import keep_heap
 
-__all__ = ["Case", "Memory", "Peer", "Table", "main", "resident_peak"]
-
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
 ALLOCATORS = ("pinned", "default")  # pinned: `dualad.keep_heap` in every peer's process
 REPEATS = 7  # interleaved: all rows of all peers once, then again

@@ -6,9 +6,6 @@ import numpy as np
 
 from .step_programs import KERNELS, POWERS, SUMS, Program, numbers
 
-__all__ = ["METHODS"]
-
-
 # --- finite volumes and sweeps ------------------------------------------------------------------------------------------------
 
 

@@ -44,8 +44,6 @@ import numpy as np
 
 from .harness import counts_table, rows_of
 
-__all__ = ["calls"]
-
 LIST = Path(__file__).with_suffix(".txt")
 
 # --- what takes more than one line ------------------------------------------------------------------------------------------------

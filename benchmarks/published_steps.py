@@ -11,7 +11,6 @@ from .method_steps import METHODS
 from .simulations import flame, turbulence, waves
 from .step_programs import KERNELS, POWERS, SUMS, Program, numbers
 
-__all__ = ["PUBLISHED"]
 # --- spectral solvers -------------------------------------------------------------------------------------------------------------
 
 

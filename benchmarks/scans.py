@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["blocked", "scanned"]
-
 
 def scanned(step, state, params, steps, remat):
     """Return the state after so many of ``step(k, state, *params)``.

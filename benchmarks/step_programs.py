@@ -13,8 +13,6 @@ from scipy.special import erf, jv
 
 from .functions import copied, parts
 
-__all__ = ["EVERYDAY", "Program", "arguments", "loss", "numbers", "plain"]
-
 N = 16
 
 
