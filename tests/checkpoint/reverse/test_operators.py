@@ -30,6 +30,12 @@ def test_an_operation_takes_few_calls(name):
     assert (more.calls - less.calls) / 10 <= most
 
 
+def test_a_result_of_another_dtype():
+    w, pull = vjp(np.linalg.eigvals, np.random.default_rng(0).standard_normal((12, 12)))
+    assert w.dtype == complex
+    np.testing.assert_allclose(pull(np.ones(12))[0], np.eye(12), atol=1e-12)  # of the trace
+
+
 @pytest.mark.parametrize("index", [(slice(1, 3), None), (None, 2), (slice(None), 1), (slice(None, None, -2), slice(3), None), 2, slice(4)])
 def test_cotangents_of_parts_are_added_into_those_of_the_whole(index):
     part = M[index]
