@@ -33,6 +33,25 @@ def scatter_back(g, places, x):
 # --- turning and splitting --------------------------------------------------------------------------------------------------
 
 
+def split(x, indices_or_sections, axis=0):
+    axis = normalize_axis_index(axis, ndim_of(x))
+    if issubclass(type(indices_or_sections), int | np.integer) and shape_of(x)[axis] % indices_or_sections:
+        raise ValueError("array split does not result in an equal division")
+    return array_split(x, indices_or_sections, axis)
+
+
+def array_split(x, indices_or_sections, axis=0):
+    axis = normalize_axis_index(axis, ndim_of(x))
+    n = shape_of(x)[axis]
+    if issubclass(type(indices_or_sections), int | np.integer):
+        short, extra = divmod(n, indices_or_sections)
+        cuts = np.cumsum([short + 1] * extra + [short] * (indices_or_sections - extra))[:-1].tolist()
+    else:
+        cuts = list(indices_or_sections)
+    before = (slice(None),) * axis
+    return [x[(*before, slice(a, b))] for a, b in zip([0, *cuts], [*cuts, n], strict=True)]
+
+
 def broadcast_arrays(*args, subok=False):
     shape = np.broadcast_shapes(*map(np.shape, args))
     if all(np.shape(arg) == shape for arg in args):
@@ -92,6 +111,15 @@ def concatenated_parts(arrays, ndim, axis=0, dtype=None, casting=None):
 def stacked_parts(arrays, ndim, axis=0, dtype=None, casting=None):
     whole = (slice(None),) * (axis % ndim)
     return [(*whole, i) for i in range(len(arrays))] if whole else range(len(arrays))
+
+
+def hstack(arrays, **options):
+    arrays = [a if ndim_of(a) else np.atleast_1d(a) for a in arrays]
+    return np.concatenate(arrays, axis=0 if ndim_of(arrays[0]) == 1 else 1, **options)
+
+
+def column_stack(arrays):
+    return np.concatenate([a if ndim_of(a) > 1 else np.reshape(a, (-1, 1)) for a in arrays], axis=1)
 
 
 # --- nesting, inserting, leaving out ----------------------------------------------------------------------------------------
@@ -267,9 +295,11 @@ def astype(x, dtype, /, *, copy=True, device=None):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-for fn in functions_named(np, """rot90 rollaxis fliplr flipud hsplit vsplit dsplit split array_split ix_ apply_over_axes
-                               vstack hstack dstack column_stack unstack append resize extract"""):
+for fn in functions_named(np, """rot90 rollaxis fliplr flipud hsplit vsplit dsplit ix_ apply_over_axes
+                               dstack unstack append resize extract"""):
     composite(fn, by_numpy(fn))
+composite(np.split,     split)
+composite(np.array_split, array_split)
 composite(np.broadcast_arrays, broadcast_arrays)
 composite(np.meshgrid,  meshgrid)
 linear(windows,         lambda g, x, window_shape, axis=None, **options: scatter_back(g, windows(positions(x), window_shape, axis), x),
@@ -278,6 +308,9 @@ joined(np.concatenate, concatenate_transpose, call=variadic(np.concatenate), can
        parts=concatenated_parts, batch=joined_form, blocks="concatenated", lower="concatenate")
 joined(np.stack,       lambda i, g, *arrays, axis=0, **options: g[(*(slice(None),) * (axis % ndim_of(g)), i)], call=stacked,
        canonical=positional, moves=True, joins="rows", cheap=True, parts=stacked_parts, batch=joined_form, blocks="stacked", lower="stack")
+composite(np.vstack,       lambda arrays, **options: np.concatenate([np.atleast_2d(a) for a in arrays], axis=0, **options))
+composite(np.hstack,       hstack)
+composite(np.column_stack, column_stack)
 composite(np.block,     block)
 joined(np.insert,       insert_transpose, argnums=(0, 2), canonical=insert_arrays, pattern="inserted", lower="insert")
 linear(np.delete,       lambda g, x, *args, **kwargs: scatter_back(g, np.delete(positions(x), *args, **kwargs), x), moves=True,
