@@ -274,7 +274,9 @@ class DurableJournal:
                 if point.left:
                     x = self.state_at(point.left - 1, point.left, working[0] if working else None, point.position)
                     self.check_same(point.state, x, f"step {point.left - 1}", f"x_{point.left}")
-                self.check_first_pull(point, steps, seed, pull)
+                self.compared = {}
+                g = pull(steps - 1, canonical(session.copy(self.last)), session.copy(seed))
+                self.check_same(point.pulled, g, f"the pull of step {steps - 1}", "cotangent")
             self.restore_rows("reverse", range(point.left, steps))
             if point.left < steps:
                 now.pulled, now.state, now.left = point.pulled, point.state, point.left
@@ -391,12 +393,6 @@ class DurableJournal:
         take(rows)
 
     # ------------------------------------------------------------------------------------------------ making again
-
-    def check_first_pull(self, point: Point, steps: int, seed: Any, pull: Pull) -> None:
-        self.compared = {}
-        copy = self.session.copy
-        g = pull(steps - 1, canonical(copy(self.last)), copy(seed))
-        self.check_same(point.pulled, g, f"the pull of step {steps - 1}", "cotangent")
 
     def check_same(self, noted: str, found: Any, what: str, result: str) -> None:
         """Raise where what was found again has another digest than the one that was noted."""

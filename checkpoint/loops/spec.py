@@ -419,16 +419,6 @@ def described(leaf: Any) -> str:
     return f"{dtype} of shape {shape}"
 
 
-def is_iterator(leaf: Any) -> bool:
-    """Return whether calls change an object, so that no sweep can be repeated; NumPy's generators are not imported to ask."""
-    numpy, python = sys.modules.get("numpy.random"), sys.modules.get("random")
-    return (
-        isinstance(leaf, Iterator)
-        or (numpy is not None and isinstance(leaf, numpy.Generator | numpy.RandomState))
-        or (python is not None and isinstance(leaf, python.Random))
-    )
-
-
 def refuse_opaque(leaf: Any, path: Callable[[], str], where: str) -> None:
     """Raise for a leaf of a chain's or function's arguments whose derivative would vanish; `path` returns its name.
     What is no number (texts, settings) is handed on and has no derivative, so it may not hold anything that needs one."""
@@ -439,7 +429,9 @@ def refuse_opaque(leaf: Any, path: Callable[[], str], where: str) -> None:
         if dtype.hasobject or (dtype.names is not None and where == "state"):
             raise TypeError(f"{path()} has dtype {dtype}, which has no derivative: give arrays of numbers, one for each field (a dict)")
         return
-    if where == "state" and is_iterator(leaf):
+    numpy, python = sys.modules.get("numpy.random"), sys.modules.get("random")  # not imported to ask
+    changing: tuple[type, ...] = (Iterator, *((numpy.Generator, numpy.RandomState) if numpy else ()), *((python.Random,) if python else ()))
+    if where == "state" and isinstance(leaf, changing):
         raise TypeError(
             f"{path()} is a {type(leaf).__name__}, which changes when it is used, so steps could not be evaluated again: draw the numbers "
             f"beforehand and pass them with inputs=, or make a generator in the step, from k (np.random.default_rng([seed, k]))"
