@@ -18,7 +18,6 @@ EXCEPTIONS = {
     ("dualad/codegen/kernels.py", "LARGEST_ANGLE"): "where an approximation's range ends",
     ("dualad/codegen/kernels.py", "ROUND"): "of the floats",
     ("dualad/codegen/cache.py", "ABANDONED_SECONDS"): "how long writing a file may take",
-    ("dualad/loops/fuse.py", "STORE"): "what memory takes, beside what each function takes by its rule",
     ("dualad/rules/linalg.py", "ASKED_PRODUCTS"): "what is not evaluated to be compared",
     ("dualad/rules/linalg.py", "JUDGED_ORDER"): "where a criterion's range ends",
     ("dualad/rules/special_parts.py", "SHIFT"): "where an approximation's range begins",

@@ -6,7 +6,7 @@ is given: then no array is used again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 import numpy as np
@@ -34,12 +34,13 @@ def prepared(node, x):
 class Callers:
     """Statements that call parts, by the names of the buffers, and what else they refer to: the `space`."""
 
-    def __init__(
-        self, plan, emitted: Source, buffers: dict[int, list[Node]], functions: list[Callable], reruns: dict[str, tuple[int, str]]
-    ):
-        self.plan, self.buffers, self.outs = plan, buffers, plan.program.outputs
+    def __init__(self, plan, emitted: Source, fixed: Container[Node], functions: list[Callable]):
+        self.plan, self.outs = plan, plan.program.outputs
+        self.reruns: dict[str, tuple[int, str]] = {}  # see `rerun_in_numpy`
+        # the nodes whose buffers the part of each step takes
+        self.buffers = {k: [node for node in nodes if node not in fixed] for k, nodes in emitted.parts.items()}
         self.names = dict(emitted.names)
-        self.called = {} if emitted.joined else {k: step.form.operation for k, step in enumerate(plan.steps) if k not in buffers}
+        self.called = {} if emitted.joined else {k: step.form.operation for k, step in enumerate(plan.steps) if k not in self.buffers}
         self.packs = len(plan.given) < len(plan.program.inputs)
         returned = {plan.nodes[value] for operation in self.called.values() for value in operation.outputs}
         pairs = zip(plan.results, self.outs, strict=True)
@@ -62,7 +63,7 @@ class Callers:
             "fit": prepared,
             "rerun_in_numpy": rerun_in_numpy,
             "program": plan.program,
-            "reruns": reruns,
+            "reruns": self.reruns,
             "takes": list(plan.given.values()),
             "work": [(node.shape, node.dtype) for node in self.work],
             "pool": [],
@@ -70,7 +71,7 @@ class Callers:
         self.space.update({self.names[node]: prepared(node, node.form.array) for node in emitted.constants})
         for k, node in enumerate(plan.given):
             self.names.setdefault(node, f"x{k}")
-        self.steps = self.statements(dict(zip(buffers, functions, strict=True)))
+        self.steps = self.statements(dict(zip(self.buffers, functions, strict=True)))
 
     def constant(self, thing):
         """Return a name under which statements find an object."""

@@ -45,7 +45,6 @@ PYTHON = {
 OBJECTS = {
     "dualad_array": np.ndarray,
     "dualad_none": None,
-    "dualad_float": float,
     "dualad_complex": complex,
     "dualad_TypeError": TypeError,
     "dualad_IndexError": IndexError,
@@ -60,8 +59,8 @@ MESSAGES = {
 # --- the layout of objects --------------------------------------------------------------------------------------------------------
 
 HEAD = object.__basicsize__
-#: where the fields of an object, of a float and of an array stand
-OFFSETS = {"type": HEAD - 8, "float": HEAD, "data": HEAD, "ndim": HEAD + 8, "shape": HEAD + 16, "dtype": HEAD + 40, "flags": HEAD + 48}
+#: where the fields of an object and of an array stand
+OFFSETS = {"type": HEAD - 8, "data": HEAD, "ndim": HEAD + 8, "shape": HEAD + 16, "dtype": HEAD + 40, "flags": HEAD + 48}
 FLAGS = {"C_CONTIGUOUS": 0x0001, "ALIGNED": 0x0100}  # that arrays must have
 
 
@@ -78,8 +77,6 @@ def otherwise_laid_out() -> str:
         return "this Python has no global interpreter lock"
     if (sys.implementation.name, struct.calcsize("P")) != ("cpython", 8):
         return "this is not CPython of 64 bits"
-    if at(2.5, "float", ctypes.c_double) != 2.5:
-        return "floats have their numbers elsewhere"
     whole = np.arange(24.0).reshape(2, 3, 4)
     unaligned = np.frombuffer(bytes(16), np.uint8)[1:9].view(np.float64)
     examples = [whole, whole[:, ::2], whole.T, np.zeros((), np.int32), np.zeros(5, bool), unaligned]
@@ -265,14 +262,6 @@ data:
   %behind = getelementptr i64, ptr %lengths.wanted, i64 %axes
   br label %done
 float:
-  %own = icmp eq ptr %type, @dualad_float
-  br i1 %own, label %read, label %asked
-read:
-  %float.at = getelementptr i8, ptr %o, i64 {float}
-  %float.own = load double, ptr %float.at
-  store double %float.own, ptr %value
-  br label %number
-asked:
   %double = call double @PyFloat_AsDouble(ptr %o)
   store double %double, ptr %value
   %float.bad = fcmp oeq double %double, -1.0
@@ -309,7 +298,7 @@ doubtful:
   %good = icmp eq ptr %error, null
   br i1 %good, label %number, label %raised
 number:
-  %last = phi ptr [%value, %read], [%value, %asked], [%value, %whole], [%value, %doubtful], [%second, %parts]
+  %last = phi ptr [%value, %float], [%value, %whole], [%value, %doubtful], [%second, %parts]
   %after = getelementptr i64, ptr %kind.at, i64 1
   br label %done
 done:

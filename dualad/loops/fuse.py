@@ -38,15 +38,13 @@ from .inline import broadcast_at, guard, positions, start
 from .lower import lower
 from .packing import pack_inputs, pack_outputs
 
-STORE = 20  # additions that a store and its loads take
-
 
 def worth_storing(times: float, cost: float, outside: bool = False) -> bool:
     """Return whether a value computed `times` times, each at `cost` additions, is better stored.
 
     What is computed `outside` of innermost loops, one number at a time, takes twice as long at least.
     """
-    return cost > LONG_FUNCTION // 2 or max(times - 1, 2 * outside) * cost > STORE
+    return cost > LONG_FUNCTION // 2 or max(times - 1, 2 * outside) * cost > UNROLLED_ELEMENTS // 2
 
 
 @dataclass(eq=False)
