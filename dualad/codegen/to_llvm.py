@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..ir.cut import cut
-from ..ir.nodes import ArrayType, Assign, Cast, Const, Expression, Function, Module, Op, Return, Table, Var
+from ..ir.nodes import ArrayType, Const, Function, Module, Return, Table, Var
 from ..ir.values import PART, Value, arithmetic_dtype, common, unwrapped
 from ..ir.walk import accumulates, set_by
 from ..support.costs import LONG_FUNCTION
@@ -48,38 +48,14 @@ def is_long(text: str) -> bool:
 
 @cache
 def kernel(name: str, dtypes: tuple[str, ...]) -> Function:
-    """Return a function of `kernels` or `scalars`, by the name that it is called by, of numbers of these dtypes.
-
-    Its expressions are computed in the order in which Python makes them, on which LLVM's vectors depend.
-    """
+    """Return a function of `kernels` or `scalars`, by the name that it is called by, of numbers of these dtypes."""
     plain = name.removeprefix("np.")
     room = kernels if hasattr(kernels, plain) else scalars
     if plain not in room.__all__:
         raise NotImplementedError(f"{name} has no translation")
     parameters = tuple(Var(f"x{i}", dtype) for i, dtype in enumerate(dtypes))
-    made: list[Expression] = []
-    Value.made = made
-    try:
-        result = unwrapped(getattr(room, plain)(*map(Value, parameters)))
-    finally:
-        Value.made = None
-    needed = computed_always(result)
-    order = tuple(node for node in made if id(node) in needed and node not in parameters)
-    variables = tuple(Var(f"t{k}", str(node.dtype)) for k, node in enumerate(order))
-    first = (Assign(variables, order),) if order else ()
-    return Function(name, parameters, (*first, Return(variables[-1] if order else result)), inlined=True)
-
-
-def computed_always(node):
-    """Return the identities of the expressions that one is made of, but for those that are computed on one side of a branch alone."""
-    found, left = set(), [node]
-    while left:
-        node = left.pop()
-        if id(node) not in found:
-            found.add(id(node))
-            args = getattr(node, "args", (node.arg,) if isinstance(node, Cast) else ())
-            left += args[:1] if isinstance(node, Op) and node.name == "branch" else args
-    return found
+    result = unwrapped(getattr(room, plain)(*map(Value, parameters)))
+    return Function(name, parameters, (Return(result),), inlined=True)
 
 
 class Unit:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -77,12 +77,9 @@ class Value:
 
     __slots__ = ("node",)
     __array_ufunc__ = None
-    made: ClassVar[list[Expression] | None] = None  # where expressions are noted in the order in which they are made
 
     def __init__(self, node: Expression):
         self.node = node
-        if Value.made is not None:
-            Value.made.append(node)
 
     __add__, __radd__ = binary("add")
     __sub__, __rsub__ = binary("subtract")
