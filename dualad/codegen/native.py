@@ -12,6 +12,7 @@ from ..graph.trace import where_in
 from ..ir.nodes import Function, Module
 from ..ir.verify import checking, verify
 from ..ir.walk import line_count
+from ..loops.forms import Node
 from ..loops.fuse import Plan, plan
 from ..loops.threads import in_blocks
 from ..support.costs import PROGRAM_OPERATIONS, SMALL_ARRAY_BYTES, WOKEN_ADDITIONS
@@ -44,8 +45,7 @@ class Native:
         self.emitted = emit(self.plan, STEPS, joins=True)
         self.threads = (threads or 1) if self.emitted.additions >= WOKEN_ADDITIONS else 1
         self.notes = notes(self.plan, self.emitted)
-        small = [node for node in self.emitted.constants if node.shape and node.form.array.nbytes <= SMALL_ARRAY_BYTES]
-        self.fixed = {node: prepared(node, node.form.array) for node in small}  # constants which parts hold themselves
+        self.fixed: dict[Node, np.ndarray] = {}  # the small constant arrays, which parts hold themselves
         self.functions = self.compile()
         callers = Callers(self.plan, self.emitted, self.fixed, self.functions)
         self.reruns = callers.reruns
@@ -63,6 +63,8 @@ class Native:
         if checking():
             given = [name for node, name in self.emitted.names.items() if node not in self.plan.stored]
             verify(self.emitted.module, self.emitted.functions.values(), given)
+        small = [node for node in self.emitted.constants if node.shape and node.form.array.nbytes <= SMALL_ARRAY_BYTES]
+        self.fixed = {node: prepared(node, node.form.array) for node in small}
         return [
             compiled(self.emitted.module, name, {i: self.fixed[node] for i, node in enumerate(nodes) if node in self.fixed}, self.threads)
             for name, nodes in zip(self.emitted.functions.values(), self.emitted.parts.values(), strict=True)
