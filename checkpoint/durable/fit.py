@@ -117,8 +117,18 @@ class Fit(Storage):
         f : its arguments are pytrees of plain data; its result is made of numbers and arrays in tuples, lists and dicts.
         name : by which it is known in the folder; its own by default. Several functions of one fit need several names.
 
-        Raises ValueError if the folder is of another function with this name, or of another token, naming what differs; FileExistsError
-        if there are other files in the folder; BlockingIOError if another process has it.
+        Returns
+        -------
+        function
+
+        Raises
+        ------
+        ValueError
+            If the folder is of another function with this name, or of another token, naming what differs.
+        FileExistsError
+            If there are other files in the folder.
+        BlockingIOError
+            If another process has the folder.
         """
         if not callable(f):
             raise TypeError(f"Fit: fit(f) takes the function that the optimizer calls, such as fit(value_and_grad(f)); got {f!r}")

@@ -152,7 +152,6 @@ class Tradeoff:
 
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
         """Draw memory against work, both logarithmic: a point a row, a curve for what its schedule does with other slots.
-        Needs matplotlib (else an ImportError), whose Axes are returned.
 
         What was measured is hollow: peak memory against time. The grey area below the binomial curve is what no schedule can
         reach that saves states, all in memory (Griewank & Walther 2000); `Mixed`, which records steps too, and the disk can.
@@ -160,6 +159,16 @@ class Tradeoff:
         Parameters
         ----------
         path : where to write the picture; the ending says the format (png, svg, pdf).
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            Its ``figure`` can be changed and saved.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
         """
         return plot_tradeoff(self, path)
 

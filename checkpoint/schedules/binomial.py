@@ -14,8 +14,20 @@ SLOTS_HINT = "give the number of states that may be saved at the same time, x_0 
 
 
 def beta(slots: int, repeats: int) -> int:
-    """Return the length of the longest chain that S `slots` reverse with no step advanced more than r `repeats` times: C(S + r, S).
+    """Longest chain that `slots` saved states reverse with no step advanced more than `repeats` times.
 
+    Parameters
+    ----------
+    slots : S, saved states, x_0 included.
+    repeats : r.
+
+    Returns
+    -------
+    int
+        C(S + r, S).
+
+    Examples
+    --------
     >>> [beta(3, r) for r in range(1, 6)]
     [4, 10, 20, 35, 56]
     """
@@ -31,12 +43,27 @@ def repetitions(steps: int, slots: int) -> int:
 
 
 def advances(steps: int, slots: int) -> int:
-    """Return the fewest plain advances that reverse a chain of N `steps` with S `slots`: saved states, x_0 included, the working state not.
+    """Fewest plain advances that reverse a chain of `steps` steps with `slots` saved states.
 
     t(N, S) = r N - C(S + r, r - 1) with C(S + r - 1, S) < N <= C(S + r, S): Griewank & Walther 2000, proposition 1.
     The first sweep to x_{N-1} is counted; the one evaluation inside each pull, and the step to x_N, are not.
-    Raises ValueError or TypeError if an argument is too small or not an integer.
 
+    Parameters
+    ----------
+    steps : N >= 0.
+    slots : S >= 1, saved states, x_0 included, the working state not.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is too small or not an integer.
+
+    Examples
+    --------
     >>> advances(10, 3), advances(50, 7), advances(10**6, 20)
     (15, 105, 6815960)
     """

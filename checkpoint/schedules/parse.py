@@ -12,8 +12,24 @@ FORMS = "ctz, ctz:bisect, ctz:binomial, revolve:SLOTS, online:SLOTS, periodic, p
 
 
 def parse(text: str) -> Schedule:
-    """Read a schedule written as a name, with its argument behind a colon: one of `FORMS`, or else a ValueError.
+    """Read a schedule written as a name, with its argument behind a colon.
 
+    Parameters
+    ----------
+    text : ``ctz``, ``ctz:bisect``, ``ctz:binomial``, ``revolve:SLOTS``, ``online:SLOTS``, ``periodic``, ``periodic:EVERY``,
+        ``tiered:MEMORY+DISK`` (slots), ``mixed:SLOTS`` or ``store_all``.
+
+    Returns
+    -------
+    Schedule
+
+    Raises
+    ------
+    ValueError
+        If there is no such schedule, or its argument is wrong.
+
+    Examples
+    --------
     >>> parse("ctz:bisect"), parse("revolve:3"), parse("online:3"), parse("store_all")
     (CTZ(refill='bisect'), Revolve(slots=3), Online(slots=3), StoreAll())
     """

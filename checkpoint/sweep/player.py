@@ -100,13 +100,20 @@ class Player:
             self._report(started)
 
     def backward(self, pull: Pull, cotangent: Any, token: Any = None) -> Any:
-        """Pull a cotangent of x_N back, and return that of x_0. Called again, it runs the chain forward again first.
+        """Pull a cotangent of x_N back to x_0.
+
+        The saved states are used up. Called again, it runs the chain forward again first.
 
         Parameters
         ----------
         pull : ``pull(k, x_k, g) -> g'``: the cotangent of x_k, given that of x_{k+1}.
-        cotangent : of x_N. Copied, so a pull may write into what it is handed.
+        cotangent : cotangent of x_N. Copied, so a pull may write into what it is handed.
         token : as in `Sweep`: what the pull depends on besides.
+
+        Returns
+        -------
+        pytree
+            Cotangent of x_0.
         """
         if not self._ready:
             self.forward()
