@@ -4,10 +4,8 @@ from comparing import close
 from interpreted import recorded as traced
 from test_symbol import FUNCTIONS, X
 
-from dualad.codegen.emit import HEADER, emit
 from dualad.graph.differentiate import pullback
-from dualad.graph.passes import apart, common, dead, fold, forwarded, optimised, relaxed, restored, simpler
-from dualad.loops.fuse import plan
+from dualad.graph.passes import common, dead, fold, forwarded, optimised, relaxed, restored, simpler
 from dualad.rules.indexing import getitem, scatter, updated
 from dualad.rules.shapes import blank
 
@@ -100,49 +98,11 @@ def test_assignments_elsewhere_and_before_are_not_read():
         return x, x[0] + x[1], x[1:, 1]
 
     program = traced(f, np.arange(12.0).reshape(4, 3))
-    short = dead(forwarded(program, adjoint=True))
+    short = dead(forwarded(program))
     close(short.run(np.arange(12.0).reshape(4, 3)), f(np.arange(12.0).reshape(4, 3)), rtol=0.0)
     first = {operation.args[0] for operation in short.operations if operation.fn is getitem}
     assert fns(program).count(updated) == 4 and fns(short).count(updated) == 3
     assert short.inputs[0] in first and np.zeros in fns(short)
-
-
-@pytest.mark.parametrize(
-    ("one", "two", "are"),
-    [
-        ((slice(None), 0), (slice(None), 1), True),
-        ((slice(None), 0), (slice(None), -3), False),
-        (slice(0, 2), slice(2, 4), True),
-        (slice(3, None, -1), slice(0, 1), False),
-        (1, (slice(2, 4), 0), True),
-        ((slice(1, 1), 0), (slice(None), 0), True),
-        ((Ellipsis, 0), (Ellipsis, 1), False),  # not told apart
-        ((None, 0), 1, False),
-    ],
-)
-def test_indices_that_are_apart_show_nothing_in_common(one, two, are):
-    assert apart(one, two, (4, 3)) is apart(two, one, (4, 3)) is are
-    x, y = np.zeros((4, 3)), np.zeros((4, 3))
-    x[one], y[two] = 1, 1
-    assert not are or not (x * y).any()
-
-
-def test_the_adjoint_of_parts_that_are_moved_one_by_one_moves_them_back():
-    """Nothing is cleared, added to zeros or copied between the parts."""
-
-    def f(x):
-        for i in range(3):
-            x[:, i] = np.roll(x[:, i], i)
-            x[:, i] = np.roll(x[:, i], 1)
-        return x
-
-    x, g = np.random.default_rng(5).standard_normal((2, 40, 3))
-    pull = pullback(optimised(traced(f, x)), [x], [True], [g])
-    del pull.outputs[1:]
-    short = optimised(pull, exact=False, adjoint=True)
-    np.testing.assert_array_equal(short.run(x, g)[0], pull.run(x, g)[0])
-    text = emit(plan(short)).text
-    assert text.count("for ") == 1 and "+ 0.0" not in text and "= np." not in text.removeprefix(HEADER)
 
 
 def test_adjoints_of_quotients_stay_within_range_as_they_do_uncompiled():
