@@ -223,6 +223,12 @@ def with_arms(program: Program, optimise: Callable[[Program], Program]) -> Progr
             new.operations.append(operation)
             continue
         (test, *given), shown = operation.args, [out in read for out in old.outputs]
+        outer = [dict(zip(body.inputs, given, strict=True)) for body in old.fn.bodies.values()]
+        for k, (out, a, b) in enumerate(zip(old.outputs, old.fn.then.outputs, old.fn.otherwise.outputs, strict=True)):
+            if type(a) is type(b) is Value and a in outer[0] and outer[0][a] is outer[1].get(b):  # what both hand on
+                put[out], shown[k] = outer[0][a], False
+            elif shown[k] and not out.size:  # which no loop makes
+                put[out], shown[k] = new.constant(np.zeros(out.shape, out.dtype)), False
         kept = [out for out, some in zip(old.outputs, shown, strict=True) if some]
         if type(test) is not Value:
             arm, inputs = specialised(old.fn.then if test else old.fn.otherwise, given, new.constants, shown)
