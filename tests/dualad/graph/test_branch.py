@@ -41,6 +41,12 @@ def abs_of(x):
     return x if x > 0 else -x
 
 
+def test_constants_are_no_tests():
+    with Trace(tests=True) as trace:
+        assert trace.lift(np.array(True)) and not trace.lift(np.array(False))
+        assert trace.tests == []
+
+
 def test_a_certain_program_makes_no_test_of_which_one_answer_is_known():
     """It is what pulls back: the step was made, so a test that is computed with other roundings must not lead to a path of zeros."""
     for count, tests in zip(range(1, len(POINTS) + 1), (0, 1, 2, 3, 4), strict=True):

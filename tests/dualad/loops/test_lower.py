@@ -308,8 +308,8 @@ def test_elements_of_programs_that_take_little_are_selected_in_the_loops_around_
     then, otherwise, both = ARMS[name]
 
     def f(x):
-        x = then(x) if x[1] > 0.5 else otherwise(x)
-        return x + 0.5 * np.roll(x, 1)
+        y = x + 0.5 * np.roll(x, 1)
+        return then(y) if x[1] > 0.5 else otherwise(y)
 
     compiled = jit(f)
     derivative = jit(checkpoint.grad(lambda x: np.sum(f(x) ** 2)))
