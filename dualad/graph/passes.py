@@ -15,7 +15,7 @@ import numpy as np
 from ..rules.indexing import getitem, is_basic, is_whole, scatter, updated
 from ..rules.kinds import row_says
 from ..rules.shapes import blank, zeros_of_shape
-from ..support.costs import SMALL_ARRAY_BYTES
+from ..support.costs import LOOP_TURNS, SMALL_ARRAY_BYTES
 from .nested import Branch
 from .program import Operation, Program, Value, common, dead, key_of, rewritten, values_in
 
@@ -106,12 +106,13 @@ def alike(x, out):
 
 
 def forwarded(program: Program) -> Program:
-    """Read what was assigned or joined where it came from: ``updated(x, v, i)[i]`` is v, a slice of joined arrays one of a part.
+    """Read what was assigned or joined where it came from: ``updated(x, v, i)[i]`` is v, a stack of an array's rows a slice of it.
 
     What is assigned again at once was not assigned before. Measured: edges that are joined to a grid of 256 x 256, 91 us to 66.
     """
     assigned: dict[Value, tuple] = {}
     joined: dict[Value, tuple] = {}
+    rows: dict[Value, tuple] = {}
 
     def rule(operation, new):
         fn, args = operation.fn, operation.args
@@ -120,10 +121,15 @@ def forwarded(program: Program) -> Program:
             base = assigned[args[0]][0] if again else args[0]
             assigned[operation.outputs[0]] = base, args[1], args[2]
             return operation.by(updated, base, *args[1:]) if again else None
-        if row_says(fn, "joins") == "axis" and operation.kwargs.get("axis", 0) == 0 and all(type(arg) is Value for arg in args):
+        if fn is getitem and type(args[0]) is Value and type(args[1]) is int:
+            rows[operation.outputs[0]] = args[0], args[1] % args[0].shape[0]
+        joins = row_says(fn, "joins")
+        if joins == "axis" and operation.kwargs.get("axis", 0) == 0 and all(type(arg) is Value for arg in args):
             joined[operation.outputs[0]] = args
         if fn is getitem and args[0] in joined and type(args[1]) is slice:
             return of_part(operation, joined[args[0]])
+        if joins == "rows" and operation.kwargs.get("axis", 0) == 0:
+            return restacked(operation, rows, new)
         if fn is getitem and args[0] in assigned and key_of(assigned[args[0]][2]) == key_of(args[1]):
             v, out = assigned[args[0]][1], operation.outputs[0]
             if type(v) is not Value:
@@ -148,6 +154,39 @@ def of_part(operation, parts):
             return operation.by(getitem, part, slice(low - start, high - start))
         start = stop
     return None
+
+
+def restacked(operation, rows, new):
+    """Return a stack of rows of arrays as joined slices where some follow one another; numbers where many do."""
+    out = operation.outputs[0]
+    parts: list[list] = []  # single values, or [array, first, step, count]
+    for arg in operation.args:
+        row = rows.get(arg) if type(arg) is Value else None
+        last = parts[-1] if parts and len(parts[-1]) == 4 else None
+        if row is not None and row[0].dtype == out.dtype:
+            if last is not None and row[0] is last[0] and last[3] == 1 and abs(row[1] - last[1]) == 1:
+                last[2:] = [row[1] - last[1], 2]
+                continue
+            if last is not None and row[0] is last[0] and row[1] == last[1] + last[2] * last[3]:
+                last[3] += 1
+                continue
+            parts.append([*row, 1, 1])
+        else:
+            parts.append([arg])
+    if len(parts) == len(operation.args) or (out.ndim == 1 and LOOP_TURNS * len(parts) > len(operation.args)):
+        return None
+    pieces = []
+    for part in parts:
+        like = Value(0, (part[-1] if len(part) == 4 else 1, *out.shape[1:]), out.dtype)
+        if len(part) == 4:
+            source, first, step, count = part
+            stop = first + step * count
+            pieces.append(new.append(getitem, (source, slice(first, stop if stop >= 0 else None, step)), {}, like, operation.line))
+        else:
+            pieces.append(new.append(np.stack, tuple(part), {"axis": 0}, like, operation.line))
+    if len(pieces) == 1:
+        return (pieces[0],)
+    return operation.by(np.concatenate, *pieces, axis=0)
 
 
 def relaxed(program: Program) -> Program:

@@ -155,3 +155,14 @@ def test_slices_of_joined_arrays_are_slices_of_their_parts():
 def test_only_relaxed_rules_rewrite_quotients_and_cubes():
     program = traced(lambda x: (1.0 / x) * np.sin(x) + x**3, X)
     assert fns(dead(relaxed(program))) == [np.sin, np.divide, np.multiply, np.multiply, np.add]
+
+
+@pytest.mark.parametrize(("shape", "run", "count"), [((64, 3), 1, 65), ((64, 3), 2, 33), ((64, 3), 64, 1), ((64,), 2, 65), ((64,), 8, 9)])
+def test_a_stack_of_rows_that_follow_one_another_is_of_slices(shape, run, count):
+    """Numbers are read one by one, unless many follow one another."""
+    blocks = 64 // run
+    order = [27 * k % blocks * run + i for k in range(blocks) for i in range(run)]
+    x = np.random.default_rng(1).normal(size=shape)
+    program = optimised(traced(lambda x: np.stack([x[k] for k in order]), x))
+    assert len(program.operations) == count
+    np.testing.assert_array_equal(program.run(x)[0], x[order])
