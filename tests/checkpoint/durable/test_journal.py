@@ -361,6 +361,22 @@ def test_points_are_made_when_they_are_due_and_not_while_one_is_written(folder, 
     session.finish()
 
 
+def test_the_first_point_waits_until_its_states_can_be_written_in_a_small_part_of_the_time(folder, monkeypatch):
+    clock = [5.0]
+    monkeypatch.setattr(background, "GATHERED_BYTES", -1)
+    monkeypatch.setattr(session_module, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(session_module, "DISK_RATE", GRID.nbytes)  # a second for each state
+    session = Disk(folder, resume=True).open()
+    session.begin({})
+    for index in range(2):
+        session.save(index, GRID)
+    clock[0] = session.due
+    assert not session.ready() and session.due == 5.0 + session_module.REST * 2.0
+    clock[0] = session.due
+    assert session.ready()
+    session.finish()
+
+
 @pytest.mark.parametrize(("queue", "room", "written"), [(None, 1 << 30, 0), (None, 4 * 800, 3), (3, 1 << 30, 4), (None, 0, 5)])
 def test_large_states_stay_in_main_memory_as_long_as_there_is_room(folder, monkeypatch, queue, room, written):
     """With resume and nothing said, as many as a GiB holds; the oldest is written when the next one will need its place."""
