@@ -201,9 +201,9 @@ class Digests(Reads):
                 self.seen.popitem()
             return None
         self.mention(inner.names)
-        for key, places in inner.of_modules.items():
+        for key, places in inner.unasked.items():
             for get, _, part, _ in places:
-                self.attributes([key], get, part.rpartition(".")[0], waiting=self.of_modules)
+                self.attributes([key], get, part.rpartition(".")[0], waiting=self.unasked)
         return digest_of_parts(inner.parts)
 
 

@@ -20,7 +20,7 @@ from ..graph.program import Value, key_of
 from ..graph.trace import TraceError, where_in
 from ..rules.calling import public_name
 from ..support.callers import owner
-from ..support.forks import held_across_forks
+from ..support.forks import held_across_forks, in_child
 
 WAY_OUT = "which would be frozen into the program. Draw or read such values outside, and pass them as arguments"
 
@@ -63,11 +63,11 @@ class Drawn:
                 raise TraceError(f"jit: {name} draws random numbers ({source}), {WAY_OUT}")
 
 
-def opens_to_write(file, mode="r", *rest, **options):
-    return None if {*mode}.isdisjoint("wax+") else "it writes to a file"
+def opens_to_write(file=None, mode="r", *rest, **options):
+    return "it writes to a file" if type(mode) is str and not {*mode}.isdisjoint("wax+") else None
 
 
-def warns(*given):
+def warns(*given, **named):
     """Return whether a warning is the user's own; those of packages, and ours, are not told."""
     return None if owner(sys._getframe(3).f_code.co_filename) else "it warns"
 
@@ -85,6 +85,18 @@ EFFECTS: dict[tuple[Any, str], Any] = {
 }
 
 
+def caller():
+    """Return the frame of the code that called what stands for something else."""
+    frame: Any = sys._getframe(2)
+    while frame.f_globals is globals():  # print writes to the output
+        frame = frame.f_back
+    return frame
+
+
+def is_debugger(frame):
+    return frame.f_globals.get("__name__") in ("pdb", "cmd")
+
+
 class Output:
     """What stands for a standard output while functions are traced: what is written in their threads is kept."""
 
@@ -93,14 +105,26 @@ class Output:
 
     def write(self, text):
         traces = Heard.traces.get(get_ident())
-        if not traces or sys._getframe(1).f_globals.get("__name__") in ("pdb", "cmd"):
+        if not traces or is_debugger(caller()):
             return self.out.write(text)
         Heard.note("it writes to the standard output")
         traces[-1].kept.append(text)
         return len(text)
 
+    def writelines(self, texts):
+        self.write("".join(texts))
+
     def __getattr__(self, name):
         return getattr(self.out, name)
+
+
+class Errors(Output):
+    """The same for the standard error, to which Python writes, too: nothing is kept."""
+
+    def write(self, text):
+        if not owner(caller().f_code.co_filename):
+            Heard.note("it writes to the standard error")
+        return self.out.write(text)
 
 
 class Heard:
@@ -119,16 +143,26 @@ class Heard:
             if not self.traces:
                 for place, what in EFFECTS.items():
                     self.put(place, lambda held, what=what: noting(held, what))
-                if sys.stdout is not None:  # print does nothing then
-                    self.put((sys, "stdout"), Output)
+                for name, stand_in in (("stdout", Output), ("stderr", Errors)):
+                    if getattr(sys, name) is not None:  # print does nothing then
+                        self.put((sys, name), stand_in)
             self.traces.setdefault(get_ident(), []).append(self)
         return self
 
     def put(self, place, stand_in):
-        """Let something stand for what is at a place: the same as before, which others may hold."""
-        held, before = getattr(*place), self.instead.get(place, (None, None))
-        self.instead[place] = before if held is before[0] else (held, stand_in(held))
+        """Let something stand for what is at a place: the same as before, which others may hold, and at other places."""
+        held = getattr(*place)
+        pair = next((pair for pair in self.instead.values() if held is pair[0] or held is pair[1]), None)
+        self.instead[place] = pair or (held, stand_in(held))
         setattr(place[0], place[1], self.instead[place][1])
+
+    @classmethod
+    def put_back(cls):
+        """Leave places as they were, once nothing is traced."""
+        if not cls.traces:
+            for place, (held, stand_in) in cls.instead.items():
+                if getattr(*place) is stand_in:
+                    setattr(place[0], place[1], held)
 
     def __exit__(self, *exception):
         with self.changing:
@@ -136,10 +170,7 @@ class Heard:
             traces.remove(self)
             if not traces:
                 del self.traces[get_ident()]
-            if not self.traces:
-                for place, (held, stand_in) in self.instead.items():
-                    if getattr(*place) is stand_in:
-                        setattr(place[0], place[1], held)
+            self.put_back()
         if self.kept and not self.silent:
             self.instead[sys, "stdout"][1].write("".join(self.kept))
 
@@ -150,12 +181,23 @@ class Heard:
             trace.effect = trace.effect or effect
 
 
+@in_child
+def forget_other_threads():
+    """Forget what threads traced that a child does not have."""
+    mine = Heard.traces.pop(get_ident(), None)
+    Heard.traces.clear()
+    if mine:
+        Heard.traces[get_ident()] = mine
+    Heard.put_back()
+
+
 def noting(function, what):
     """Return a function that notes its calls."""
 
     @wraps(function)
     def call(*args, **kwargs):
-        Heard.note(what(*args, **kwargs) if callable(what) else what)
+        if get_ident() in Heard.traces and not is_debugger(caller()):
+            Heard.note(what(*args, **kwargs) if callable(what) else what)
         return function(*args, **kwargs)
 
     return call

@@ -50,7 +50,8 @@ class Reads:
         self.left: deque[tuple[Any, str, int]] = deque()  # in the order in which it was found, so that names stay short
         self.seen: dict[Any, Any] = {}  # with the objects, so that no other takes the place of one
         self.waiting: dict[str, list[tuple]] = {}  # places of attributes that no code has mentioned yet
-        self.of_modules: dict[str, list[tuple]] = {}  # the same of modules, which computed names do not read
+        #: the same of modules, and of special names such as `__doc__`, which computed names do not read
+        self.unasked: dict[str, list[tuple]] = {}
         self.space: Any = None  # whose global values have short names
 
     def walk(self) -> None:
@@ -83,7 +84,7 @@ class Reads:
         for name in names:
             if name not in self.names:
                 self.names[name] = None
-                places = [*self.waiting.pop(name, ()), *self.of_modules.pop(name, ())]
+                places = [*self.waiting.pop(name, ()), *self.unasked.pop(name, ())]
                 if name in DYNAMIC and not self.all:
                     self.all = True
                     places += [place for waiting in self.waiting.values() for place in waiting]
@@ -108,10 +109,12 @@ class Reads:
                 self.look(value.__self__, name, depth)
         elif isinstance(value, ModuleType):
             if not installed(value):
-                self.attributes(vars(value), vars(value).__getitem__, value.__name__, waiting=self.of_modules)
+                self.attributes(vars(value), vars(value).__getitem__, value.__name__, waiting=self.unasked)
         elif isinstance(value, type):
             self.members(value)
-        elif kind in WRAPPERS:
+        elif isinstance(value, WRAPPERS):
+            if kind not in WRAPPERS:
+                self.class_of(kind)
             for part in (getattr(value, part, None) for part in ("fget", "fset", "__func__", "func")):
                 if part is not None:
                     self.look(part, name)
@@ -186,6 +189,7 @@ class Reads:
         called = [key for key in members if key in special and runs_code(space[key])]
         self.attributes(called, space.__getitem__, name, always=True)
         self.attributes([key for key in members if key not in special], space.__getitem__, name)
+        self.attributes([key for key in members if key in special and key not in called], space.__getitem__, name, waiting=self.unasked)
 
 
 def held_at(get, key):

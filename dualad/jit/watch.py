@@ -69,6 +69,7 @@ class Watch(Reads):
             self.module(name)
         self.absent = [name for name in self.absent if name not in sys.modules]
         self.walk()
+        self.places = [place for place in self.places if place[0] is not position]  # others write to the file between calls
         if len(self.places) == 1 and self.places[0][1] == "__code__" and not self.arrays:
             self.places = []  # a function that reads nothing: a look at its code would take a tenth of its call
         quick = [(place, source) for place in self.places if (source := source_of(place)) is not None][:ONE_BY_ONE]
@@ -168,6 +169,10 @@ class Watch(Reads):
         self.note(partial(getattr, kind), "__mro__", kind.__mro__)
         self.count(vars(kind))
         super().members(kind, of_instance)
+
+    def class_of(self, kind):
+        """Look at a class as a whole: code that holds an instance may make others."""
+        self.look(kind)
 
     def count(self, space):
         """Watch how many attributes there are: a new one may hide one of a class, or be what the code asks for."""

@@ -92,6 +92,7 @@ UNSEEN_BY_A_FIT = {
     "memoryview", "weak dict", "context variable", "context variable, default", "thread local", "environment",
     "iterator of arrays", "flat iterator", "global, by globals()", "attribute of a metaclass", "partial method", "import inside, relative",
     "import inside, relative by name", "import by a computed name",
+    "what makes another instance", "method that makes another instance", "method that makes another data class",
 }  # fmt: skip
 
 

@@ -47,6 +47,7 @@ def of_module(text, change):
     return made
 
 
+MAKES = "class M:\n    def __init__(self, x): self.x = x * a\n    def of(self, x): return type(self)(x)\na = 2.0\nmodel = M(1.0)\n"
 RULE = "class Model:\n    def __init__(self): self.a = 2.0\n    def rhs(self, x): return x * self.a\nmodel = Model()\n"
 CASES |= {
     "global number": of_module("a = 2.0\ndef f(x): return x * a", "a = 5.0"),
@@ -87,6 +88,26 @@ CASES |= {
     ),
     "attribute of a class": of_module("class M: a = 2.0\ndef f(x): return x * M.a", "M.a = 5.0"),
     "attribute of a metaclass": of_module("class T(type): a = 2.0\nclass M(metaclass=T): pass\ndef f(x): return x * M.a", "T.a = 5.0"),
+    "special attribute of a class": of_module("class M: __a__ = 2.0\ndef f(x): return x * M.__a__", "M.__a__ = 5.0"),
+    "special attribute of an instance's class": of_module("class M: __a__ = 2.0\nm = M()\ndef f(x): return x * m.__a__", "M.__a__ = 5.0"),
+    "what makes another instance": of_module(MAKES + "def f(x): return model.of(x).x", "a = 5.0"),
+    "method that makes another instance": of_module(
+        MAKES + "def f(x): return model.of(x).x", "def made(self, x): self.x = x * 5.0\nM.__init__ = made"
+    ),
+    "method that makes another data class": of_module(
+        "from dataclasses import dataclass, replace\n@dataclass\nclass M:\n    x: object\n"
+        "    def __post_init__(self): self.x = self.x * a\n"
+        "a = 2.0\nmodel = M(1.0)\ndef f(x): return replace(model, x=x).x",
+        "a = 5.0",
+    ),
+    **{
+        f"subclass of {wrapper}": of_module(
+            f"class kind({wrapper}): pass\n"
+            f"class M:\n    @kind\n    def get(*given): return a\na = 2.0\nm = M()\ndef f(x): return x * {read}",
+            "a = 5.0",
+        )
+        for wrapper, read in {"property": "m.get", "classmethod": "m.get()", "staticmethod": "m.get()"}.items()
+    },
     "member of an Enum": of_module("from enum import Enum\nclass M(Enum): A = 2.0\ndef f(x): return x * M.A.value", "M.A._value_ = 5.0"),
     "descriptor": of_module(
         "class D:\n    v = 2.0\n    def __get__(self, i, c): return self.v\nclass M: a = D()\nm = M()\ndef f(x): return x * m.a",

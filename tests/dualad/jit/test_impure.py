@@ -1,7 +1,10 @@
 """What a function reads and no look can compare, as clocks, and what it does besides returning results."""
 
+import io
+import os
 import sys
 import time
+import warnings
 from datetime import datetime
 from threading import Event, Thread
 
@@ -114,3 +117,96 @@ def test_functions_are_traced_where_there_is_no_standard_output(monkeypatch):
     monkeypatch.setattr(sys, "stdout", None)
     assert jit(lambda x: (print("nowhere"), x * 2.0)[1])(1.0) == 2.0
     assert sys.stdout is None
+
+
+def effect_of(f):
+    """Return what a function is said to do while it is traced, None for nothing."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        jit(f)(1.0)
+    return str(told[0].message).partition(": ")[2].partition(": ")[2].partition(" while")[0] if told else None
+
+
+def test_what_is_written_to_standard_streams_is_an_effect_however_it_is_written(capsys):
+    assert effect_of(lambda x: (sys.stdout.writelines(["a", "b"]), x)[1]) == "it writes to the standard output"
+    assert effect_of(lambda x: (sys.stderr.write("c"), x)[1]) == "it writes to the standard error"
+    assert effect_of(lambda x: (print("d", file=sys.stderr), x)[1]) == "it prints"
+    assert capsys.readouterr() == ("abab", "ccd\nd\n")
+
+
+def test_what_only_a_first_call_does_is_no_effect_of_later_ones(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("DUALAD_CACHE_DIR", str(tmp_path))
+    first = ["first"]
+    assert effect_of(lambda x: (first and print(first.pop()), x)[1]) is None
+    assert capsys.readouterr().out == "first\n"
+    inner = jit(lambda x: x * 3.25)
+    assert effect_of(lambda x: x * inner(2.0)) is None  # whose machine code is written to a file
+
+
+def test_functions_that_are_watched_are_one_and_refuse_what_they_did():
+    def f(x):
+        for given in ((), ("", 5)):
+            with pytest.raises(TypeError, match=r"^open\(\) "):
+                open(*given)  # noqa: SIM115
+        return x * (open is io.open)
+
+    assert effect_of(f) is None and jit(f, verify=True)(2.0) == 2.0
+
+
+def test_places_that_an_interrupt_left_replaced_are_put_back_by_the_next_trace(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", sys.stdout)
+    before = {place: getattr(*place) for place in (*impure.EFFECTS, (sys, "stdout"))}
+    with monkeypatch.context() as patch:
+        patch.setattr(impure.Heard, "put_back", lambda self: None)
+        jit(lambda x: x * 2.0)(1.0)
+    assert all(getattr(*place) is not held for place, held in before.items())
+    jit(lambda x: x * 3.0)(1.0)
+    assert all(getattr(*place) is held for place, held in before.items())
+
+
+def test_a_debugger_shows_its_texts_at_once(capsys):
+    shown = []
+
+    def f(x):
+        exec("print('at the prompt')", {"__name__": "pdb"})
+        shown.append(capsys.readouterr().out)
+        return x * 2.0
+
+    assert effect_of(f) is None
+    assert shown[:2] == ["at the prompt\n"] * 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_child_forgets_what_other_threads_trace():
+    began, forked = Event(), Event()
+
+    def f(x):
+        began.set()
+        assert forked.wait(60)
+        return x * 2.0
+
+    thread = Thread(target=lambda: jit(f, verify=False)(1.0))
+    before = print
+    thread.start()
+    assert began.wait(60) and print is not before
+    if not (child := os.fork()):
+        os._exit(0 if print is before and not impure.Heard.traces else 1)
+    forked.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0 and print is before
+
+
+def test_a_file_that_others_write_to_between_calls_is_read_by_nobody(tmp_path):
+    with (tmp_path / "log").open("w") as log:
+
+        def f(x):
+            if len(x) > 3:
+                log.write("long")
+            return [part * 2.0 for part in x]
+
+        fast = jit(f)
+        for k in range(3):
+            fast([1.0, 2.0])
+            log.write(f"{k}")
+    assert fast.traces == 1
