@@ -405,8 +405,10 @@ def outline_of(value: Any) -> tuple[dict[str, Any], list[Any]]:
     outline = repr(optree.tree_unflatten(structure, range(len(leaves))))
     refused = [f"a {type(leaf).__name__}" for leaf in leaves if key_of([leaf]) is None]
     try:
-        literal_eval(outline)
+        is_literal = optree.tree_structure(literal_eval(outline), none_is_leaf=True) == structure
     except (SyntaxError, ValueError):  # a named tuple, for instance
+        is_literal = False
+    if not is_literal:
         refused.append(outline)
     if refused:
         raise TypeError(

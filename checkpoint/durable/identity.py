@@ -17,6 +17,7 @@ from types import (
     CodeType,
     FunctionType,
     MappingProxyType,
+    MethodWrapperType,
     ModuleType,
     SimpleNamespace,
 )
@@ -25,7 +26,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from dualad.jit.reads import Reads, getattr_static, installed, named_by
+from dualad.jit.reads import Reads, getattr_static, installed, mentioned, named_by
 from dualad.support.costs import ONE_BY_ONE
 
 from ..storage.digests import code_pieces, hash_pieces, summed_parts
@@ -109,9 +110,9 @@ class Digests(Reads):
         if len(self.seen) > MOST_VALUES:
             self.add("the rest", [kind.__qualname__.encode()])
             return
-        if kind is BuiltinFunctionType:
+        if kind is BuiltinFunctionType or kind is MethodWrapperType:
             self.add(name, [value.__qualname__.encode()])
-        elif kind is ModuleType:
+        elif isinstance(value, ModuleType):
             self.add(name, [value.__name__.encode()])
         elif isinstance(value, type):
             self.add(name, [f"{value.__module__}.{value.__qualname__}".encode()])
@@ -136,6 +137,8 @@ class Digests(Reads):
 
     def code(self, function: FunctionType, name: str) -> None:
         self.add(name or CODE, [code_digest(function.__code__)])
+        for key in mentioned(function.__code__):  # importlib.import_module("model"), sys.modules["model"]
+            self.module(key)
 
     def wrapper(self, function: Any, name: str) -> None:
         self.add(name or VERB, [function.__module__.encode(), function.__qualname__.encode()])

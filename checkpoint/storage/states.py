@@ -39,7 +39,7 @@ def copy_leaf(leaf: Any) -> Any:
 
 
 def canonical(state: Any) -> Any:
-    """Return a state with C-contiguous ndarray leaves: `state` itself if all are, else a copy."""
+    """Return a state with C-contiguous ndarray leaves, copying only those that are not; `state` itself if all are."""
     if type(state) is np.ndarray:
         return state if state.flags.carray else np.array(state, order="C", copy=True)
     if type(state) is tuple:  # of arrays, as compiled chains have it
@@ -50,7 +50,7 @@ def canonical(state: Any) -> Any:
             return state
     for leaf in optree.tree_leaves(state):
         if issubclass(type(leaf), np.ndarray) and not leaf.flags.carray:
-            return copy_state(state)
+            return optree.tree_map(lambda x: copy_leaf(x) if issubclass(type(x), np.ndarray) and not x.flags.carray else x, state)
     return state
 
 

@@ -252,6 +252,8 @@ def scattered(g, index, like):
         axis, before = i - sum(part is None for part in parts[:i]), [part for part in parts[:i] if part is None or isinstance(part, slice)]
         g = collected(g, len(before), np.asarray(parts[i]), like.shape[axis])
     whole = da.zeros(like.shape, dtype=like.dtype, chunks=chunks_of(like.shape, like.dtype))
+    if 0 in g.shape:  # which dask does not assign in several axes
+        return whole
     return assigned(whole, g.astype(like.dtype), tuple(slice(None) if np.ndim(part) else part for part in parts))
 
 

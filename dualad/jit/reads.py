@@ -215,7 +215,9 @@ def getattr_static(value, name):
 
 def runs_code(member):
     """Return whether a function of Python runs where a member of a class is used."""
-    return isinstance(member, (FunctionType, *WRAPPERS)) or type(getattr(type(member), "__get__", None)) is FunctionType
+    if isinstance(member, (FunctionType, *WRAPPERS)):
+        return True
+    return any(type(getattr(type(member), name, None)) is FunctionType for name in ("__get__", "__call__"))
 
 
 def installed(value):
@@ -243,7 +245,7 @@ def mentioned(code) -> tuple[str, ...]:
 def imported(code, package) -> tuple[str, ...]:
     """Return the names of the modules that a function's code imports, and the functions that it defines."""
     found = []
-    instructions = list(dis.get_instructions(code))
+    instructions = [instruction for instruction in dis.get_instructions(code) if instruction.opname != "EXTENDED_ARG"]
     for k, instruction in enumerate(instructions):
         if instruction.opname == "IMPORT_NAME":
             level, name = instructions[k - 2].argval, instruction.argval

@@ -20,6 +20,11 @@ N = 30
 Point = namedtuple("Point", "x y")
 
 
+class Brief(Point):
+    def __repr__(self):
+        return repr(tuple(self))
+
+
 CALLS = SimpleNamespace(made=0, end=None, count=lambda: None)
 UNSEEN = ContextVar("calls", default=CALLS)  # which is not looked into, so that it is no part of what says that a function is the same
 
@@ -150,7 +155,7 @@ def test_results_of_all_kinds_come_back_as_they_were(fit):
         assert (repr(back) == repr(value) and fit.answered == answered and back is not value) or not answered
     back[2]["b"][:] = -1
     assert repr(fit(f)()) == repr(value), "a copy"
-    for refused, said in (({1, 2}, "a set"), ([Point(1.0, 2.0)], r"\[Point\(x=0, y=1\)\]")):
+    for refused, said in (({1, 2}, "a set"), ([Point(1.0, 2.0)], r"\[Point\(x=0, y=1\)\]"), (Brief(1.0, 2.0), r"\(0, 1\)")):
         with pytest.raises(TypeError, match=f"the function returned {said}, which cannot be stored"):
             fit(lambda _, refused=refused: refused, name=said)(1.0)
 

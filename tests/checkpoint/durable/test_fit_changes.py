@@ -70,6 +70,20 @@ def held(value, change, read):
     return lambda: (lambda x: x * read(value), lambda: change(value))
 
 
+def module_by_name():
+    sys.modules["module_of_a_fit"] = types.ModuleType("module_of_a_fit")
+    held = vars(sys.modules["module_of_a_fit"])
+    held["rate"] = 2.0
+    return lambda x: x * sys.modules["module_of_a_fit"].rate, lambda: held.update(rate=3.0)
+
+
+def method_that_is_an_object():
+    class Scaled:
+        __call__ = model = Model()
+
+    return Scaled(), lambda: setattr(Scaled.model, "rate", 3.0)
+
+
 #: what compiled functions have not among their cases
 CHANGES = {
     "type": held([1], lambda v: v.__setitem__(0, 1.0), lambda v: 1.0 if type(v[0]) is int else 2.0),
@@ -82,6 +96,9 @@ CHANGES = {
     "sparse indices": held(sparse.csr_array(np.eye(2)), lambda v: v.indices.__setitem__(0, 1), lambda v: v[0, 0]),
     "generator": held(np.random.default_rng(1), lambda v: v.normal(), lambda v: v.bit_generator.state["state"]["state"] % 97),
     "fraction": held([Fraction(1, 2)], lambda v: v.__setitem__(0, Fraction(1, 3)), lambda v: float(v[0])),
+    "method of a number": held([(2.0).__mul__], lambda v: v.__setitem__(0, (2.0).__add__), lambda v: v[0](3.0)),
+    "module by name": module_by_name,
+    "method that is an object": method_that_is_an_object,
     "date": held([np.datetime64("2020-01-01")], lambda v: v.__setitem__(0, np.datetime64("2020-01-02")), lambda v: v[0].astype(int)),
     **outside_functions.CASES,
     **outside_changes.CASES,
@@ -90,8 +107,7 @@ CHANGES = {
 #: what a fit does not look into
 UNSEEN_BY_A_FIT = {
     "memoryview", "weak dict", "context variable", "context variable, default", "thread local", "environment",
-    "iterator of arrays", "flat iterator", "global, by globals()", "attribute of a metaclass", "partial method", "import inside, relative",
-    "import inside, relative by name", "import by a computed name",
+    "iterator of arrays", "flat iterator", "global, by globals()", "import by a computed name",
     "what makes another instance", "method that makes another instance", "method that makes another data class",
 }  # fmt: skip
 

@@ -35,6 +35,8 @@ def test_canonical_layout(layout, wrap):
 def test_canonical_leaves_alone_what_is_canonical():
     for state in (np.zeros((3, 4)), (np.zeros(3), 1.0), [np.zeros(3), np.zeros((2, 2))], 4.0, None, "text"):
         assert canonical(state) is state
+    large, turned = np.zeros(3), np.zeros((3, 2)).T
+    assert canonical({"a": large, "b": turned})["a"] is large
 
 
 def test_copies_are_independent():

@@ -187,7 +187,8 @@ def test_nothing_is_computed_before_it_is_asked_for_and_chunks_stay():
 def test_elements_that_are_chosen_by_integers_and_constant_masks(index):
     index = np.array(index, bool if len(index) == 12 else int)
     many = np.outer(X, X)
-    for x, parts in ((X, index), (many, (slice(2, 9, 2), index)), (many, (index, slice(None, None, -1))), (many, (..., index))):
+    indices = ((slice(2, 9, 2), index), (index, slice(None, None, -1)), (..., index), (index, slice(4, 4)), (slice(5, 2), slice(3)))
+    for x, parts in ((X, index), *((many, parts) for parts in indices)):
         weights = np.cos(np.arange(x[parts].size, dtype=float)).reshape(x[parts].shape)
         f = lambda x, parts=parts, weights=weights: np.sum(np.sin(x[parts]) * weights)
         g = grad(f)(lazy(x, 5))

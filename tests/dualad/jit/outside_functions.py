@@ -156,7 +156,11 @@ def importing(statement, read):
     return made
 
 
+#: so many that bytecode numbers them in two parts
+LONG = "if x is None: " + "; ".join(f"n{k}('t{k}')" for k in range(300)) + "\n    "
+
 CASES |= {
+    "import inside of long code": importing(LONG + "from .sub import a", "a"),
     "import inside": importing("import {0} as m", "m.a"),
     "import inside, by name": importing("from {0} import a", "a"),
     "import inside, a part by its path": importing("import {0}.sub as s", "s.a"),

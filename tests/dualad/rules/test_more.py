@@ -232,6 +232,16 @@ def test_polynomials_in_two_variables():
         assert single.dtype == f(np.float32([0.5]), np.float32([0.5]), c).dtype
 
 
+def test_a_complex_power_has_numpys_dtype():
+    x = np.array([0.5 + 1.0j, -2.0, 1.0j], np.complex64)
+    for f in (lambda x: np.emath.power(x, 2), lambda x: np.emath.power(2, x), lambda x: np.emath.power(abs(x), 1j)):
+        for one in (x, x[0], 0.5 - 2.0j):
+            value, tangent = jvp(f, (one,), (one,))
+            assert type(value) is type(f(one)) and np.array_equal(value, f(one))
+            assert value.dtype == f(one).dtype == tangent.dtype
+        check_derivatives(f, 0.5 - 2.0j, vjp=vjp)
+
+
 def test_arcsine_on_its_cut():
     for f, exact in ((np.emath.arcsin, mpmath.asin), (np.emath.arccos, mpmath.acos)):
         for x in (1.5, -2.5):
