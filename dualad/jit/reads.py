@@ -150,7 +150,7 @@ class Reads:
 
     def module(self, name: str) -> None:
         """Look at a module that a function imports when it is called."""
-        if type(sys.modules.get(name)) is ModuleType and not installed(sys.modules[name]):
+        if name in sys.modules and not installed(sys.modules[name]):  # which may be any object
             self.place(sys.modules.__getitem__, name, name)
 
     # --- objects and classes ------------------------------------------------------------------------------------------------

@@ -110,7 +110,7 @@ class Watch(Reads):
             self.container(value, kind, depth)
         elif kind in BYTES:
             self.place(bytes, value)
-        elif isinstance(value, IOBase):
+        elif issubclass(kind, IOBase):
             self.place(position, value)
         elif kind is ContextVar:
             self.place(value.get, ABSENT)

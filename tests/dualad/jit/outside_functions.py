@@ -1,6 +1,7 @@
 """Ways to change the functions, classes and modules that a function uses; see `outside_changes`."""
 
 import sys
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 from outside_changes import module
@@ -108,6 +109,9 @@ CASES |= {
         )
         for wrapper, read in {"property": "m.get", "classmethod": "m.get()", "staticmethod": "m.get()"}.items()
     },
+    "attributes that a class computes": of_module(
+        "class M:\n    def __getattribute__(self, name): return a\na = 2.0\nm = M()\ndef f(x): return x * m.b", "a = 5.0"
+    ),
     "member of an Enum": of_module("from enum import Enum\nclass M(Enum): A = 2.0\ndef f(x): return x * M.A.value", "M.A._value_ = 5.0"),
     "descriptor": of_module(
         "class D:\n    v = 2.0\n    def __get__(self, i, c): return self.v\nclass M: a = D()\nm = M()\ndef f(x): return x * m.a",
@@ -138,11 +142,15 @@ CASES |= {
 }
 
 
-def importing(statement, read):
-    """Return a case whose function imports a module of its own."""
+def importing(statement, read, kind=None):
+    """Return a case whose function imports a module of its own, or what else stands for it."""
 
     def made():
         m = module(a=2.0)
+        if kind is not None:
+            held, m = m, kind(m.__name__)
+            vars(m).update(vars(held))
+            sys.modules[m.__name__] = m
         sub = module(a=2.0)
         m.sub, sys.modules[f"{m.__name__}.sub"] = sub, sub
         space = {"__name__": "dualad_outside", "__package__": m.__name__}
@@ -162,6 +170,8 @@ LONG = "if x is None: " + "; ".join(f"n{k}('t{k}')" for k in range(300)) + "\n  
 CASES |= {
     "import inside of long code": importing(LONG + "from .sub import a", "a"),
     "import inside": importing("import {0} as m", "m.a"),
+    "import inside, of a class of its own": importing("import {0} as m", "m.a", type("Module", (ModuleType,), {})),
+    "import inside, an object": importing("import {0} as m", "m.a", lambda name: SimpleNamespace()),
     "import inside, by name": importing("from {0} import a", "a"),
     "import inside, a part by its path": importing("import {0}.sub as s", "s.a"),
     "import inside, relative": importing("from . import sub", "sub.a"),
