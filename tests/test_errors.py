@@ -4,6 +4,7 @@ import operator
 import os
 import re
 import tempfile
+import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -245,6 +246,7 @@ SHOWN = {
     "branch": many_ways,
     "stale": became_stale,
     "random numbers": lambda: dualad.jit(lambda x: x * np.random.rand())(1.0),  # noqa: NPY002
+    "two traces": lambda: dualad.jit(lambda x: x * time.perf_counter())(1.0),
     "another function": changed_fit,
     "read-only": lambda: grad(filled_in_place)(X),
 }
