@@ -223,17 +223,18 @@ def new_array(x, dtype=None, *, copy=True, order="K", subok=False, ndmin=0):
     if not any_traced(x):
         return np.array(x, dtype, copy=copy, order=order, subok=subok, ndmin=ndmin)
     given, x = x, as_array(x, dtype)
-    x = np.copy(x, "K") if copy and x is given else x
+    x = np.copy(x, "K") if copy and (x is given or not any_traced(x)) else x
     x = in_order(x, order) if order in ("C", "F") else x
     return np.reshape(x, (1,) * (ndmin - x.ndim) + x.shape) if ndmin > x.ndim else x
 
 
-def by_numpy(fn):
-    """Return NumPy's own code of a function, which calls functions that have rows, as its body: what it takes for arrays stays traced."""
+def by_numpy(fn, **others):
+    """Return NumPy's own code of a function, which calls functions that have rows, as its body: what it takes for arrays stays traced.
+    Instead of functions of NumPy's that are named it calls others."""
     own = getattr(fn, "__wrapped__", None)
     if type(own) is not FunctionType:  # absent, or not written in Python, in this version of NumPy
         return partial(without_code, fn)
-    return with_names(own, traced_names(own.__globals__["__name__"]))
+    return with_names(own, traced_names(own.__globals__["__name__"]) | others)
 
 
 def without_code(fn, *args, **kwargs):

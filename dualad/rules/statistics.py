@@ -423,5 +423,7 @@ composite(np.corrcoef,      by_numpy(np.corrcoef))
 composite(np.amax,          lambda a, *args, **kwargs: np.max(a, *args, **kwargs))
 composite(np.amin,          lambda a, *args, **kwargs: np.min(a, *args, **kwargs))
 # fmt: on
-for fn in (np.cumulative_sum, np.cumulative_prod, np.ptp, np.nansum, np.nanprod, np.nancumsum, np.nancumprod):
+for fn in (np.cumulative_sum, np.cumulative_prod, np.ptp):
     composite(fn, by_numpy(fn))
+for fn in (np.nansum, np.nanprod, np.nancumsum, np.nancumprod):  # without the assignment in NumPy's, their gradients take a quarter less
+    composite(fn, by_numpy(fn, _replace_nan=lambda a, neutral: (without_nan(np.copy(a, "K"), neutral), None)))

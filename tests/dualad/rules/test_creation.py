@@ -101,6 +101,7 @@ def test_integers_stay_plain():
     seen = []
     jvp(lambda x: seen.append((np.zeros(3, int, like=x), np.arange(3, like=x))) or x, (X,), (X,))
     assert [type(made) for made in seen[0]] == [np.ndarray, np.ndarray]
+    assert type(jvp(lambda x: np.array(x, dtype=int, like=x), (2.5,), (1.0,))[0]) is np.ndarray
 
 
 @pytest.mark.parametrize("options", [{}, {"order": "A"}, {"order": "C"}, {"order": "F"}], ids=str)

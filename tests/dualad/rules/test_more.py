@@ -242,6 +242,15 @@ def test_a_complex_power_has_numpys_dtype():
         check_derivatives(f, 0.5 - 2.0j, vjp=vjp)
 
 
+@pytest.mark.parametrize("f", [np.nansum, np.nanprod, np.nancumsum, np.nancumprod], ids=lambda f: f.__name__)
+def test_sums_and_products_without_nan_take_the_elements_in_numpys_order(f):
+    x = np.cos(np.arange(7.0 * 33 * 9)).reshape(7, 33, 9)
+    x[x > 0.9] = np.nan
+    for given in (x, x.transpose(1, 2, 0), x[::-1, :, ::-2], np.broadcast_to(x[0], x.shape), np.float32(x[:, ::3])):
+        for axis in (None, 0, -1):
+            assert jvp(lambda x, axis=axis: f(x, axis=axis), (given,), (given,))[0].tobytes() == f(given, axis=axis).tobytes()
+
+
 def test_arcsine_on_its_cut():
     for f, exact in ((np.emath.arcsin, mpmath.asin), (np.emath.arccos, mpmath.acos)):
         for x in (1.5, -2.5):
