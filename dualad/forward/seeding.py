@@ -97,23 +97,23 @@ def scalar_kinds(args):
 
 def own_buffers(results, given):
     """Return results whose buffers are their own: neither views, nor given by the caller, nor one another."""
-    seen = {id(leaf) for leaf in given}
+    seen = set(map(id, given))
     for i, leaf in enumerate(results):
         if type(leaf) is np.ndarray:
-            if is_shared(leaf) or id(leaf) in seen:
+            if id(leaf) in seen or (leaf.base is not None and is_shared(leaf)):
                 results[i] = leaf.copy("K")
             seen.add(id(leaf))
     return results
 
 
 def is_shared(array):
-    """Return whether an array shows the memory of one that somebody else holds, or a part of it; a result that was reshaped does not.
+    """Return whether a view shows the memory of an array that somebody else holds, or a part of it; a result that was reshaped does not.
 
     A read-only one does, whose one element stands for all that were broadcast from it.
     """
-    return array.base is not None and not (
-        array.flags.forc and array.flags.writeable and reference_count(array) == ALONE and array.size == getattr(array.base, "size", 0)
-    )
+    if not (array.flags.forc and array.flags.writeable):
+        return True
+    return reference_count(array) != ALONE or array.size != getattr(array.base, "size", 0)
 
 
 def reference_count(array):
