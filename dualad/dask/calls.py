@@ -240,6 +240,9 @@ def assigned(x, v, index, ops=()):
 
 def scattered(g, index, like):
     """The transpose of `element`."""
+    whole = da.zeros(like.shape, dtype=like.dtype, chunks=chunks_of(like.shape, like.dtype))
+    if 0 in g.shape:  # of which dask neither takes nor assigns elements in several axes
+        return whole
     g, parts = da.asarray(g), expand_index(index, len(like.shape))
     arrays = [i for i, part in enumerate(parts) if np.ndim(part)]
     advanced = [i for i, part in enumerate(parts) if part is not None and not isinstance(part, slice)]
@@ -251,9 +254,6 @@ def scattered(g, index, like):
         [i] = arrays
         axis, before = i - sum(part is None for part in parts[:i]), [part for part in parts[:i] if part is None or isinstance(part, slice)]
         g = collected(g, len(before), np.asarray(parts[i]), like.shape[axis])
-    whole = da.zeros(like.shape, dtype=like.dtype, chunks=chunks_of(like.shape, like.dtype))
-    if 0 in g.shape:  # which dask does not assign in several axes
-        return whole
     return assigned(whole, g.astype(like.dtype), tuple(slice(None) if np.ndim(part) else part for part in parts))
 
 
