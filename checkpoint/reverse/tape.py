@@ -30,7 +30,7 @@ from weakref import ref
 import numpy as np
 
 from dualad.core.conversions import check_result
-from dualad.core.dispatch import strengthen
+from dualad.core.dispatch import strengthen, with_parts
 from dualad.core.levels import Handle, Level, Owner, errors_as_in, new, shared_view, version_of
 from dualad.core.traced import Traced
 from dualad.core.with_numpy_value import with_numpy_value
@@ -427,5 +427,4 @@ def parts_of(ans: Any, node: Any, tape: Tape) -> Any:
     """Return the results of a function that returns several, of which `node` is the entry, as variables."""
     if node is not None:
         node.shapes = [Abstract(part) if isinstance(part, NUMERIC) else None for part in ans]
-    parts = [make_var(part, None if node is None else tape.record(Part(node, i)), tape) for i, part in enumerate(ans)]
-    return type(ans)(parts) if type(ans) in (tuple, list) else type(ans)(*parts)
+    return with_parts(ans, [make_var(part, None if node is None else tape.record(Part(node, i)), tape) for i, part in enumerate(ans)])

@@ -379,7 +379,7 @@ class CompressedRows(Compressed):
         g = with_arguments(f, args, kwargs, positions)
         products, aux = [], None
         if colors.forward_colors:
-            _, pushed, aux = self.pushed(colors, args, kwargs, f)
+            _, pushed, aux = self.pushed(colors, args, kwargs, positions, f)
             products = [pushed]
         recording = Recording(g, tuple(args[i] for i in positions), self.where, self.options["nan_safe"], self.options["has_aux"])
         products.append(self.pulled(recording, colors))

@@ -48,10 +48,14 @@ def canonical(state: Any) -> Any:
                 break
         else:
             return state
-    for leaf in optree.tree_leaves(state):
-        if issubclass(type(leaf), np.ndarray) and not leaf.flags.carray:
-            return optree.tree_map(lambda x: copy_leaf(x) if issubclass(type(x), np.ndarray) and not x.flags.carray else x, state)
+    if any(map(needs_copy, optree.tree_leaves(state))):
+        return optree.tree_map(lambda leaf: copy_leaf(leaf) if needs_copy(leaf) else leaf, state)
     return state
+
+
+def needs_copy(leaf: Any) -> bool:
+    """Return whether a leaf is an ndarray that is not C-contiguous, aligned and writeable."""
+    return issubclass(type(leaf), np.ndarray) and not leaf.flags.carray
 
 
 def has_arrays(state: Any) -> bool:

@@ -162,7 +162,7 @@ def write_out(row, args, kwargs, out):
                     f"{row.name}: non-broadcastable output operand with shape {np.shape(target)} does not match the broadcast shape "
                     f"{np.shape(result)}"
                 )
-            symbol = "@" if row.fn is np.matmul else SYMBOLS.get(row.operator)
+            symbol = SYMBOLS.get(row.operator)
             if symbol is not None and target is args[0] and isinstance(result, Handle) and cannot_hold(target):
                 raise TypeError(
                     f"a {symbol}= x of a traced x: a is a plain array, which cannot hold derivatives. Write a = a {symbol} x, or make a "

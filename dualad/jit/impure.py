@@ -184,10 +184,8 @@ class Heard:
 @in_child
 def forget_other_threads():
     """Forget what threads traced that a child does not have."""
-    mine = Heard.traces.pop(get_ident(), None)
-    Heard.traces.clear()
-    if mine:
-        Heard.traces[get_ident()] = mine
+    for thread in Heard.traces.keys() - {get_ident()}:
+        del Heard.traces[thread]
     Heard.put_back()
 
 

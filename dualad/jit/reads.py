@@ -180,16 +180,13 @@ class Reads:
             else:
                 self.look(base, name)
         space = vars(kind)
-        members = [
-            key
-            for key, member in space.items()
-            if not isinstance(member, GetSetDescriptorType | MemberDescriptorType) and not (of_instance and key in WHEN_MADE)
-        ]
-        special = {key for key in members if key.startswith("__") and key.endswith("__")}
-        called = [key for key in members if key in special and runs_code(space[key])]
-        self.attributes(called, space.__getitem__, name, always=True)
-        self.attributes([key for key in members if key not in special], space.__getitem__, name)
-        self.attributes([key for key in members if key in special and key not in called], space.__getitem__, name, waiting=self.unasked)
+        for key, member in list(space.items()):
+            if isinstance(member, GetSetDescriptorType | MemberDescriptorType) or (of_instance and key in WHEN_MADE):
+                continue
+            special = key.startswith("__") and key.endswith("__")
+            called = special and runs_code(member)
+            waiting = self.unasked if special and not called else None
+            self.attributes([key], space.__getitem__, name, called, waiting=waiting)
 
 
 def held_at(get, key):

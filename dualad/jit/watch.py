@@ -91,7 +91,8 @@ class Watch(Reads):
         kind = type(value)
         if kind in ATOMS:
             return
-        self.random += [value] * bool(generators_of(value, ANY))
+        if generators_of(value, ANY):
+            self.random.append(value)
         if not (issubclass(kind, np.generic | np.ufunc) or installed(value) or id(value) in self.seen):
             self.seen[id(value)] = value
             super().look_into(value, name, depth)

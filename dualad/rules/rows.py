@@ -34,8 +34,8 @@ ROWS: dict[Callable, Row] = {}
 OPERATORS: dict[str, Row] = {}
 COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 SYMBOLS = {
-    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "lshift": "<<", "rshift": ">>",
-    "and": "&", "or": "|", "xor": "^", **COMPARISONS,
+    "add": "+", "sub": "-", "mul": "*", "matmul": "@", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "lshift": "<<",
+    "rshift": ">>", "and": "&", "or": "|", "xor": "^", **COMPARISONS,
 }  # fmt: skip
 AnyRow = TypeVar("AnyRow", bound="Row")
 

@@ -175,12 +175,12 @@ class Coloring:
     @cached_property
     def seeds(self):
         """The directions of forward mode, a (colours, columns) array of ones and zeros."""
-        return read_only(self.columns, self.forward_colors)
+        return membership(self.columns, self.forward_colors)
 
     @cached_property
     def cotangents(self):
         """The cotangents of reverse mode, a (colours, rows) array of ones and zeros."""
-        return read_only(self.rows, self.reverse_colors)
+        return membership(self.rows, self.reverse_colors)
 
     def matrix(self, data):
         """Return the entries as a ``csr_array`` of its own."""
@@ -243,11 +243,12 @@ class Coloring:
 # --- parts ------------------------------------------------------------------------------------------------------------------
 
 
-def read_only(colors, count):
-    """Return which elements have each colour, as ones and zeros; None where there is no colour."""
-    rows = None if colors is None else one_hot(colors, 0, count)
-    if rows is not None:
-        rows.flags.writeable = False
+def membership(colors, count):
+    """Return which elements have each colour, as ones and zeros that are read-only; None where there is no colour."""
+    if colors is None:
+        return None
+    rows = one_hot(colors, 0, count)
+    rows.flags.writeable = False
     return rows
 
 

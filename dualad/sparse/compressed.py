@@ -139,18 +139,19 @@ class Compressed:
 
     def entries(self, colors, args, kwargs, f=None):
         """Return the value, the entries of the Jacobian in the order of the pattern, and the aux if there is one."""
-        value, pushed, aux = self.pushed(colors, args, kwargs, f or self.f)
+        positions, _ = chosen_positions(args, self.argnums, self.where)
+        value, pushed, aux = self.pushed(colors, args, kwargs, positions, f or self.f)
         return value, pushed.take(colors.found_at), *aux
 
-    def pushed(self, colors, args, kwargs, f):
+    def pushed(self, colors, args, kwargs, positions, f):
         """Return the value, the tangents along the directions of the colours, flat: (colours, rows), and a list of the aux."""
-        positions, _ = chosen_positions(args, self.argnums, self.where)
         return push_colors(f, args, kwargs, positions, colors, self.chunk, self.where, executor=self.executor, **self.options)
 
 
 def push_colors(f, args, kwargs, positions, colors, chunk, where, *, holomorphic, nan_safe, has_aux, executor=None):
     """Return the value of a function, its tangents along the directions of a colouring, and a list of the aux; see `Compressed.pushed`."""
-    seeds = Seeds(tuple(args[i] for i in positions), where, chunk, colors.columns, colors.seeds)
+    rows = colors.seeds if executor is None else None  # workers make those of their colours
+    seeds = Seeds(tuple(args[i] for i in positions), where, chunk, colors.columns, rows)
     check_columns(colors, seeds.leaves, holomorphic, where)
     blocks = []
     for start, stop, values, tangents, structure, aux in push_chunks(  # noqa: B007
